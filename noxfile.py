@@ -41,7 +41,6 @@ EVERYWHERE = ("tests/lock", "tests/links", "tests/cpython")
 THREADS = (
     "tests/links/test_receive.py",
     "tests/links/test_link_threads.py",
-    "tests/drivers/test_taking_turns.py",
     "tests/lock/test_lock_threads.py",
     "tests/lock/test_lock_ends.py",
 )
@@ -94,6 +93,7 @@ def lint(session: nox.Session) -> None:
         "lint-imports --no-logo",
         "python tools/make_sync.py --check",
         "python tools/make_commands.py --check",
+        "python -m tools.make_names --check",
     )
 
 
@@ -135,7 +135,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def model(session: nox.Session) -> None:
-    """Check the model of the waiting room and its mutants, with Debian's spin."""
+    """Check the models of the queues and their mutants, with Debian's spin."""
     session.run("python", "tools/check_model.py")
 
 
@@ -170,6 +170,19 @@ def objects(session: nox.Session, place: str) -> None:
     """
     need(session, "dev,hosts")
     run_tests(session, "tests/objects", "-m", "sample and not rest", "--on", place)
+
+
+@nox.session
+def greenlets(session: nox.Session) -> None:
+    """Play the sample of tests/objects with greenlets of gevent in place of threads."""
+    need(session, "dev,hosts")
+    patched = "from gevent import monkey; monkey.patch_all(); import pytest, sys; "
+    patched += "sys.exit(pytest.main(sys.argv[1:]))"
+    session.run(
+        *("python", "-c", patched, "-q", "-n", "0", "-p", "no:cacheprovider"),
+        *("tests/objects", "-m", "sample and not rest", "-k", "threads"),
+        env={"CI": "true", "INTERLOCK_LATER": f"{EXTRAS} {OTHERS}"},
+    )
 
 
 @nox.session

@@ -84,7 +84,6 @@ class Body:
 
 
 Change = Call | Condition | Value | Result | Body
-OUTSIDE_THE_CORE = ("_drivers", "_links", "asyncio")
 
 
 def fill(template: str, parts: dict[int, str]) -> str:
@@ -306,8 +305,7 @@ class Mistake:
 
     Attributes:
         where: The name of a script, or ``module.function``, as in
-            ``upkeep.watchdog:Watchdog._note``. The module is below ``interlock._core``, or one of
-            `OUTSIDE_THE_CORE`.
+            ``_core.upkeep.watchdog:Watchdog.lose``. A script is ``_core/lock_ask``.
         change: What is wrong there.
     """
 
@@ -325,9 +323,9 @@ class Mistake:
         module, is_python, name = self.where.partition(":")
         stem, root = module.replace(".", "/"), sources / "interlock"
         if not is_python:
-            script = root / f"_core/lua/{stem}.lua"
+            core, stem = stem.split("/", 1)
+            script = root / f"{core}/lua/{stem}.lua"
             return {script: LuaText(script.read_text(encoding="utf-8")).changed(self.change)}
-        stem = stem if stem.startswith(OUTSIDE_THE_CORE) else f"_core/{stem}"
         generated = stem.replace("asyncio/", "sync/").replace(
             "_drivers/awaited", "_drivers/blocking"
         )

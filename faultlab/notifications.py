@@ -1,5 +1,7 @@
 """The checker of conditions: each notification wakes one waiter, and is not lost.
 
+Beside faults it may wake one too many.
+
 Who calls `notify` holds the lock, and who calls `wait` held it. So a waiter is entered before a
 later notification. Which waiter took which notification is not known: a matching must exist.
 """
@@ -56,8 +58,16 @@ class Notifications:
         yield from self._slow()
 
     def _invented(self) -> Iterator[str]:
-        """L-16: who was notified can be given a notification, each of its own."""
-        woken = [wait for wait in self._waits if value_of(wait) is True]
+        """L-16: who was notified can be given a notification, each of its own.
+
+        Who did not listen for a moment wakes without one.
+        """
+        woken = [
+            wait
+            for wait in self._waits
+            if value_of(wait) is True
+            and not self._disturbed(_begin(wait) - self._dead, _end(wait), None)
+        ]
         chances = [_ALL if call["count"] < 0 else call["count"] for call in self._notifies]
         reach = [self._reach(call) for call in self._notifies]
         can = [

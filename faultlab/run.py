@@ -19,7 +19,7 @@ import redis
 from .arena import ARENAS, LEASE, Arena, Fault
 from .failovers import Watch
 from .history import Line, Recorder, load, save
-from .judge import POLL_CAP, Judge
+from .judge import Judge
 from .leftovers import PREFIX
 from .process import Slot
 
@@ -28,12 +28,9 @@ if TYPE_CHECKING:
 
 OPTIONS = {
     "lease": LEASE,
-    "poll_cap": POLL_CAP,
     "fair_wait": 3.0,
     "command_timeout": 2.0,
     "outage_timeout": 6.0,
-    # All have the same: the library makes them different clients.
-    "client_id": "1ab",
 }
 
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock._core.locks import composite, known_lock, lock_base, red_lock
-from interlock._core.upkeep import session, watchdog
+from interlock._core.locks import red_lock, together
 from interlock._drivers import aio, threads
 from interlock._embedded import EmbeddedServer
 from tests.lock.lock_like import Face
@@ -58,7 +57,7 @@ def pytest_sessionfinish() -> None:
 @pytest.fixture(autouse=True)
 def lingering(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give red locks time to wait for all of their servers, which may lack the processor."""
-    monkeypatch.setattr(composite, "LINGER", PATIENCE)
+    monkeypatch.setattr(together, "LINGER", PATIENCE)
 
 
 @pytest.fixture
@@ -67,9 +66,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
     It is luck whether a server gets the processor in time.
     """
-    for module in (known_lock, lock_base, session, threads):
-        monkeypatch.setattr(module, "GRACE", PATIENCE)
-    monkeypatch.setattr(watchdog, "TELL_WITHIN", PATIENCE)
+    monkeypatch.setattr(threads, "GRACE", PATIENCE)
     monkeypatch.setattr(red_lock, "LEAST_PATIENCE", PATIENCE)
     monkeypatch.setattr(red_lock, "MOST_PATIENCE", PATIENCE)
     monkeypatch.setattr(aio.AsyncDriver._seconds, "__defaults__", (PATIENCE,))

@@ -23,7 +23,7 @@ import warnings
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import redis
 
@@ -337,11 +337,30 @@ async def give_back_async(lock: Any) -> None:
             await lock.release()
 
 
+async def _strike_task(lock: Any, operation: str, timer: Timer, within: float) -> None:
+    """Act in one task, which owns what it acquires, and cancel it within *within* seconds."""
+    prepare, act = CASES[operation]
+    task, loop = cast("asyncio.Task[None]", asyncio.current_task()), asyncio.get_running_loop()
+
+    def cancel() -> None:
+        task.cancel()
+        loop.call_soon_threadsafe(lambda: None)  # as asyncio's runner
+
+    await prepare(lock)
+    timer.strike = cancel
+    timer.arm(random.uniform(0, within))
+    try:
+        await act(lock)
+    finally:
+        timer.disarm()
+        if operation not in WITH:
+            await give_back_async(lock)
+
+
 async def strike_tasks(bed: Bed, kind: Kind, operation: str, strikes: int, *, twice: bool) -> Count:
     """Strike *operation* of the asyncio face: the signal cancels its task, as in asyncio.run."""
     prepare, act = CASES[operation]
     count = Count(f"asyncio {kind.name} {operation}")
-    loop = asyncio.get_running_loop()
     clients = [interlock.asyncio.connect(url, lease=LEASE) for url in bed.urls[: kind.servers]]
     try:
         lock = kind.make(clients[0] if kind.servers == 1 else clients, "name")
@@ -356,23 +375,10 @@ async def strike_tasks(bed: Bed, kind: Kind, operation: str, strikes: int, *, tw
         with Timer(twice=twice) as timer:
             while count.strikes < strikes and len(count.wrong) < 20:
                 before = timer.struck
-                await prepare(lock)
-                task = asyncio.ensure_future(act(lock))
-
-                def cancel(task: asyncio.Future[None] = task) -> None:
-                    task.cancel()
-                    loop.call_soon_threadsafe(lambda: None)  # as asyncio's runner
-
-                timer.strike = cancel
-                timer.arm(random.uniform(0, within))
                 with suppress(asyncio.CancelledError):
-                    await task
-                timer.disarm()
-                if operation not in WITH:
-                    await give_back_async(lock)
+                    await asyncio.ensure_future(_strike_task(lock, operation, timer, within))
                 if timer.struck > before:
                     judge(bed, kind, lock, count)
-                    await give_back_async(lock)
     finally:
         for client in clients:
             await client.close()

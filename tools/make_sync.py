@@ -14,14 +14,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent / "src" / "interlock"
 SOURCE, TARGET = ROOT / "asyncio", ROOT / "sync"
-BELOW = {ROOT / "_drivers" / "awaited.py": ROOT / "_drivers" / "blocking.py"}
-"""What is made in the same way and stands below the faces."""
+BESIDE = {ROOT / "_drivers" / "awaited.py": ROOT / "_drivers" / "blocking.py"}
+"""What is made in the same way and stands beside the faces."""
 HEADER = "# Generated from interlock/{name} by tools/make_sync.py; change that file.\n"
 
 
 def targets() -> dict[Path, Path]:
     """Return each file that is made, by the file that it is made from."""
-    return {path: TARGET / path.name for path in sorted(SOURCE.glob("*.py"))} | BELOW
+    return {path: TARGET / path.name for path in sorted(SOURCE.glob("*.py"))} | BESIDE
 
 
 WORDS = [
@@ -29,6 +29,8 @@ WORDS = [
     (r"[ ]*cancel_on_lost: .*\n", ""),
     (r"import asyncio\n", ""),
     (r"\bCoroutine\[Any, Any, (.*?)\]", r"\1"),
+    (r"interlock\._drivers2 import aio\b", "interlock._drivers2 import threads"),
+    (r"\baio\.AsyncDriver", "threads.ThreadDriver"),
     (r"\bcheck_function\(function, is_async=True\)", "check_function(function)"),
     (r"\bcheck_callback\((function|callback)\)", r"check_callback(\1, plain=True)"),
     (r"\bchecked_awaitable\b", "checked_result"),
@@ -38,10 +40,18 @@ WORDS = [
     (r"__a(enter|exit|iter|next)__", r"__\1__"),
     (r"\basync with\b", "with"),
     (r"interlock\._drivers\.awaited(_block)?\b", r"interlock._drivers.blocking\1"),
-    (r"interlock\._drivers\.aio\b", "interlock._drivers.threads"),
+    (r"interlock\._drivers(2?)\.aio\b", r"interlock._drivers\1.threads"),
+    (
+        r"tasks import current_owner, lasting_owner, (.+)\n",
+        r"flow import current_owner\nfrom interlock._drivers.threads import \1\n",
+    ),
+    (
+        r"tasks import current_owner, (whole.*)\n",
+        r"flow import current_owner\nfrom interlock._drivers.threads import \1\n",
+    ),
     (r"tasks import current_owner(, lasting_owner)?\n", "flow import current_owner\n"),
     (
-        r"tasks import (.+), current_owner, (.+)\n",
+        r"tasks import (.+), current_owner, (?:lasting_owner, )?(.+)\n",
         r"flow import current_owner\nfrom interlock._drivers.threads import \1, \2\n",
     ),
     (r"\blasting_owner\b", "current_owner"),

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 LONG = 600.0
 """Seconds. A duration from here on is probably meant in milliseconds, unless it is a timedelta."""
 
-_PASSED_THROUGH = frozenset({"interlock", "dataclasses"})
-"""Packages whose lines a user did not write; `Options.replace` calls ours through the second."""
+_PASSED_THROUGH = frozenset({"interlock", "contextlib", "dataclasses"})
+"""Packages whose lines a user did not write; `Options.replace` calls ours through the last."""
 _passed = dict[str, bool]()
 """Modules that were found on a stack -> whether they belong to these packages."""
 _told: weakref.WeakKeyDictionary[object, set[str]] = weakref.WeakKeyDictionary()
@@ -118,6 +118,15 @@ def warn_once(scope: object, subject: str, message: str) -> None:
     """Warn by *message* of *subject* once for *scope*, or each time for None."""
     if scope is None or first_time(scope, subject):
         warn(message)
+
+
+def warn_at(place: str, message: str) -> None:
+    """Warn by *message* at *place*, a line of the user's as ``file:line``; empty if nobody knows."""
+    filename, _, number = place.rpartition(":")
+    if filename:
+        warnings.warn_explicit(message, MisuseWarning, filename, int(number))
+    else:
+        warnings.warn(message, MisuseWarning, stacklevel=2)
 
 
 def warn(message: str, category: type[Warning] = MisuseWarning) -> None:

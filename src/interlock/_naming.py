@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 import string
+from types import AsyncGeneratorType, GeneratorType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock.errors import ConfigError
@@ -148,7 +150,15 @@ def checked_awaitable(result: Awaitable[R], function: object) -> Awaitable[R]:
 
 
 def checked_result(result: R, function: object) -> R:
-    """Return *result* of a call of *function*; TypeError for a coroutine, which would run late."""
+    """Return *result* of a call of *function*; TypeError for what would run only after the call.
+
+    That is a coroutine, a generator, or a block made of one by contextlib.
+    """
+    if isinstance(result, _LATE):
+        raise TypeError(
+            f"{_called(function)} returned a {type(result).__name__.strip('_')}, which would run "
+            "without the lock: use a with statement inside of it"
+        )
     if inspect.iscoroutine(result):
         result.close()
         raise TypeError(
@@ -156,6 +166,15 @@ def checked_result(result: R, function: object) -> R:
             "a coroutine function needs a client of interlock.asyncio"
         )
     return result
+
+
+_LATE: tuple[type[object], ...] = (
+    GeneratorType,
+    AsyncGeneratorType,
+    contextlib._GeneratorContextManager,  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    contextlib._AsyncGeneratorContextManager,  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+)
+"""The types of generators, and of the blocks that contextlib makes of them."""
 
 
 def _is_async(function: object) -> bool:

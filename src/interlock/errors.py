@@ -54,6 +54,8 @@ class AcquireTimeoutError(InterlockError, TimeoutError):
         name: what was asked for.
         timeout: seconds that the caller was ready to wait.
         holder: ``"<client id>:<number>"`` of the present holder, when the server could be asked.
+        host, pid, program: the holder's process, where its card tells that; else empty or None.
+        place: the line that acquired the lock, as ``file:line``; empty where no card tells.
     """
 
     def __init__(
@@ -63,6 +65,8 @@ class AcquireTimeoutError(InterlockError, TimeoutError):
         self.name = name
         self.timeout = timeout
         self.holder = holder
+        self.host = self.program = self.place = ""
+        self.pid: int | None = None
 
 
 class NotHeldError(InterlockError, RuntimeError):

@@ -32,7 +32,8 @@ FOREVER = math.inf
 """A time to wait that does not end."""
 
 PubSub = Literal["auto", "plain", "sharded", "off"]
-_CLIENT_ID = re.compile(r"[0-9a-f-]{1,40}")
+_PREFIX = re.compile(r"(?!redisson_|interlock_)[^\s{}*?\[\]\\]+")
+"""Text that a pattern of an ACL and of SCAN takes as it is, and that no key of another begins with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,23 +73,19 @@ class OptionChanges(TypedDict, total=False):
     """The fields of `Options` as keyword arguments, for type checkers and editors."""
 
     lease: Duration
-    renew_batch: int
     fair_wait: Duration
-    poll_cap: Duration
     command_timeout: Duration
     outage_timeout: Duration
     pubsub: PubSub
     replicas: ReplicaPolicy | Literal["off"]
-    name_mapper: Callable[[str], str] | None
-    client_id: str | None
+    prefix: str | None
     credentials: CredentialProvider | Callable[[], Answer] | None
-    log: bool
     slow_acquire: Duration | None
     slow_hold: Duration | None
     card: bool | Literal["names"]
 
 
-_DURATIONS = ("lease", "fair_wait", "poll_cap", "command_timeout", "outage_timeout")
+_DURATIONS = ("lease", "fair_wait", "command_timeout", "outage_timeout")
 
 _THRESHOLDS = ("slow_acquire", "slow_hold")
 
@@ -110,6 +107,19 @@ def _check_credentials(given: object) -> None:
         )
 
 
+def _check_prefix(options: Options) -> None:
+    given = options.prefix
+    if given is None:
+        return
+    # Users may not check types.
+    if not isinstance(given, str) or not _PREFIX.fullmatch(given):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(
+            "prefix must be text such as 'acme:', without blanks and {}*?[]\\, that does not begin "
+            f"like Redisson's keys or ours (redisson_, interlock_), not {given!r}"
+        )
+    object.__setattr__(options, "prefix", check_text(given, "prefix"))
+
+
 def _check_words(options: Options) -> None:
     if options.card not in (True, False, "names"):
         raise ConfigError(f'card must be True, False or "names", not {options.card!r}')
@@ -122,44 +132,38 @@ class Options:
     Attributes:
         lease: how long a lock without a lease of its own lasts after a renewal; it is renewed every
             third of that (Redisson's lockWatchdogTimeout).
-        renew_batch: holds renewed per round trip.
         fair_wait: how long a waiter in a fair queue may be silent before it counts as dead.
-        poll_cap: the longest time between two looks at a lock that is waited for, should every
-            message be lost.
         command_timeout: the longest wait for one reply. A try for a lock has that long, even with
             ``timeout=0``; so an acquire may end so much later while the server is silent.
         outage_timeout: how long an operation without a timeout of its own sits out an unreachable
             server.
-        pubsub: how releases are announced; ``"auto"`` decides as Redisson does, ``"off"`` polls.
+        pubsub: how releases are announced: by ``"plain"`` channels; by ``"sharded"`` ones, in a
+            cluster; by what Redisson would choose (``"auto"``); or not at all, so that waiters poll
+            (``"off"``).
         replicas: whether replicas must acknowledge; see `off`, `best_effort` and `required`.
-        name_mapper: turns the user's names into key names, as Redisson's NameMapper.
-        client_id: how this client's holders begin, for operators: up to 40 lower-case hex digits
-            and dashes. A part drawn at random follows, so clients may be given the same one. None
-            for a UUID.
+        prefix: what all keys of this client begin with, as those of Redisson with a NameMapper:
+            with ``"acme:"`` the lock ``x`` is the key ``acme:x``. Keys and channels that are not
+            called like their object have ``{acme:`` within. Names are told without it.
         credentials: for credentials that change: an object with ``get_credentials()``, such as a
             `CredentialProvider` of redis-py's, or a function. It returns ``(username, password)``,
             or these two and for how many seconds they work (75 unless told). It is asked before
             each new connection, and again before they end; then open connections log in anew.
-        log: whether events that an operator should know go to the logger ``interlock``.
         slow_acquire: a wait that lasts longer is logged, with the holder; None for never. Waits
             and terms of an election are not.
         slow_hold: a hold that lasts longer is logged; None for never.
         card: what operators may read of this client. True for everything, ``"names"`` for its
-            host, process and locks without threads, False for nothing but the locks themselves.
+            host, process and locks without threads and lines, False for nothing but the locks
+            themselves.
     """
 
     lease: float = 30.0
-    renew_batch: int = 100
     fair_wait: float = 5.0
-    poll_cap: float = 2.0
     command_timeout: float = 3.0
     outage_timeout: float = 15.0
     pubsub: PubSub = "auto"
     replicas: ReplicaPolicy | Literal["off"] = "off"
-    name_mapper: Callable[[str], str] | None = None
-    client_id: str | None = None
+    prefix: str | None = None
     credentials: CredentialProvider | Callable[[], Answer] | None = field(default=None, repr=False)
-    log: bool = True
     slow_acquire: float | None = 30.0
     slow_hold: float | None = 600.0
     card: bool | Literal["names"] = True
@@ -180,10 +184,6 @@ class Options:
                 raise ConfigError(f"{name} must be seconds above 0, not {value!r}")
         for name in _THRESHOLDS:
             _check_threshold(self, name)
-        if not _is_whole(self.renew_batch) or not 1 <= self.renew_batch <= 1000:  # noqa: PLR2004
-            raise ConfigError(
-                f"renew_batch must be a whole number from 1 to 1000, not {self.renew_batch!r}"
-            )
         if self.pubsub not in ("auto", "plain", "sharded", "off"):
             raise ConfigError(f"pubsub must be auto, plain, sharded or off, not {self.pubsub!r}")
         if self.replicas != "off" and type(self.replicas) is not ReplicaPolicy:
@@ -191,13 +191,8 @@ class Options:
                 f'replicas must be "off", best_effort(...) or required(...), not {self.replicas!r}'
             )
         _check_words(self)
+        _check_prefix(self)
         _check_credentials(self.credentials)
-        if self.client_id is not None:
-            object.__setattr__(self, "client_id", given := check_text(self.client_id, "client_id"))
-            if not _CLIENT_ID.fullmatch(given):
-                raise ConfigError(
-                    f"client_id must be 1 to 40 hex digits and dashes (a UUID), not {given!r}"
-                )
 
     def replace(self, **changes: Unpack[OptionChanges]) -> Self:
         """Return these options with *changes*.
@@ -225,11 +220,10 @@ _OF_REDIS_PY = {
 }
 _OF_REDISSON = {
     "lockWatchdogTimeout": "use lease=seconds",
-    "lockWatchdogBatchSize": "use renew_batch=n",
     "fairLockWaitTimeout": "use fair_wait=seconds",
     "checkLockSyncedSlaves": "use replicas=required(...) or best_effort(...)",
     "slavesSyncTimeout": "use replicas=required(..., timeout=seconds)",
-    "nameMapper": "use name_mapper=function",
+    "nameMapper": "use prefix=text",
     "credentialsResolver": "use credentials=function",
 }
 

@@ -11,7 +11,29 @@ from typing import TYPE_CHECKING, Any
 
 from interlock import asyncio as _asyncio
 from interlock._drivers.trio import TrioDriver
+from interlock._drivers2.over_threads import OverThreadsDriver
 from interlock._links.urls import open_url
+from interlock.asyncio import (
+    Barrier,
+    Condition,
+    CountDownLatch,
+    Election,
+    Event,
+    Hold,
+    LeaderInfo,
+    LeasedSemaphore,
+    Limited,
+    Lock,
+    Locked,
+    MultiLock,
+    Observation,
+    Permit,
+    ReadWriteLock,
+    RedLock,
+    Semaphore,
+    Single,
+    Ticket,
+)
 from interlock.options import options_of
 
 if TYPE_CHECKING:
@@ -20,7 +42,29 @@ if TYPE_CHECKING:
     from interlock._links.endpoint import Endpoint
     from interlock.options import Options
 
-__all__ = ["Client", "connect"]
+__all__ = [
+    "Barrier",
+    "Client",
+    "Condition",
+    "CountDownLatch",
+    "Election",
+    "Event",
+    "Hold",
+    "LeaderInfo",
+    "LeasedSemaphore",
+    "Limited",
+    "Lock",
+    "Locked",
+    "MultiLock",
+    "Observation",
+    "Permit",
+    "ReadWriteLock",
+    "RedLock",
+    "Semaphore",
+    "Single",
+    "Ticket",
+    "connect",
+]
 
 
 def connect(url: str | None = None, *, options: Options | None = None, **changes: Any) -> Client:
@@ -28,8 +72,7 @@ def connect(url: str | None = None, *, options: Options | None = None, **changes
 
     The arguments and errors are those of `interlock.asyncio.connect`.
     """
-    chosen = options_of(options, changes)
-    return Client(open_url(url, chosen.credentials), chosen)
+    return Client(*open_url(url, options_of(options, changes)))
 
 
 class Client(_asyncio.Client):
@@ -39,3 +82,7 @@ class Client(_asyncio.Client):
 
     def _new_driver(self, servers: Endpoint | Cluster, options: Options) -> AwaitedDriver:
         return TrioDriver(servers, options)
+
+    def _new_second_driver(self) -> Any:
+        driver: Any = self._driver
+        return OverThreadsDriver(driver)

@@ -8,6 +8,7 @@ import pytest
 
 from interlock._links.urls import open_url
 from interlock.check import Finding, Report, Requirements, Severity, examine
+from interlock.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +19,7 @@ def check() -> Callable[..., Report]:
     """Give the check of one URL."""
 
     def of_url(url: str, **requirements: object) -> Report:
-        return examine([open_url(url)], Requirements(**requirements))
+        return examine([open_url(url, Options())[0]], Requirements(**requirements))
 
     return of_url
 

@@ -23,9 +23,9 @@ def test_unknown_objects_are_refused(objects: tuple[str, ...]) -> None:
         Requirements(objects=objects)
 
 
-def test_the_clients_mapper_names_the_pattern() -> None:
-    """The server sees the names that the client's name mapper makes."""
-    options = Options(name_mapper=lambda name: f"tenant:{name}")
+def test_the_clients_prefix_is_in_the_pattern() -> None:
+    """The server sees the names behind the client's prefix."""
+    options = Options(prefix="tenant:")
     assert " ~tenant:app:* " in Requirements(names="app:*", options=options).acl_line()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -41,6 +42,8 @@ def test_the_reference_shows_the_lines_that_are_printed() -> None:
         known = kind == "cards"
         wanted = Requirements(("lock", kind), "locks:*", library=known)
         printed.append(wanted.acl_line().split()[2:])
+    tenant = Requirements(options=interlock.Options(prefix="acme:")).tenant_line()
+    printed.append(tenant.split()[2:])
     assert sorted(sorted(line.split()) for line in shown) == sorted(map(sorted, printed))
 
 
@@ -75,10 +78,13 @@ def test_keys_and_channels_follow_the_names(kind: str, names: str, rules: str) -
 
 
 def test_names_are_those_of_the_server() -> None:
-    """A name mapper is applied to the names."""
-    options = interlock.Options(name_mapper="app:{}".format)
-    line = Requirements(names="locks:*", options=options).acl_line()
-    assert "~app:locks:* " in line
+    """Names and cards are behind the prefix, in the narrow line and in the tenant's."""
+    wanted = Requirements(("lock", "cards"), "locks:*", interlock.Options(prefix="app:"))
+    line = wanted.acl_line()
+    assert " resetkeys ~app:locks:* ~{app:locks:* ~interlock_*{app:locks:*" in line
+    assert " ~interlock_client:{app:* ~interlock_clients:{app:} ~interlock_forced:{app:* " in line
+    assert wanted.tenant_line().endswith(" +@all ~app:* ~*{app:* &*{app:*")
+    assert not Requirements().tenant_line()
 
 
 def test_silent_clients_need_no_channels() -> None:
@@ -121,6 +127,43 @@ def test_the_printed_line_permits_all_that_its_object_does(any_server: RedisServ
         for done in [threads.submit(do, kind) for kind in DOINGS]:
             done.result()
     assert any_server.execute("ACL", "LOG") == []
+
+
+@pytest.mark.parametrize(
+    ("lacking", "event"),
+    [
+        (["-publish"], "messages.refused"),
+        (["resetchannels"], "messages.refused"),
+        (
+            ["resetkeys", "~locks:*", "~{locks:*", "~redisson_*", "~interlock_[^oq]*"],
+            "keys.refused",
+        ),
+    ],
+    ids=["publish", "channels", "queue"],
+)
+@pytest.mark.promise("rights")
+def test_what_was_acquired_is_released_without_messages_or_the_queue(
+    any_server: RedisServer, lacking: list[str], event: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each object does all the same; each client logs the line that gives the right, once."""
+    any_server.execute("SCRIPT", "FLUSH")
+    caplog.set_level(logging.WARNING, "interlock")
+
+    def do(kind: str) -> None:
+        _, user, *rules = Requirements((kind,), "locks:*").acl_line().split()
+        user = f"{user}-lacking-{kind}"
+        any_server.execute("ACL", "SETUSER", user, "reset", *rules, *lacking)
+        url = any_server.url(0, user, "secret")
+        with two_clients(url, card=False) as (client, other):
+            DOINGS[kind](client, other)
+
+    with ThreadPoolExecutor(len(DOINGS)) as threads:
+        for done in [threads.submit(do, kind) for kind in DOINGS]:
+            done.result()
+    told = [each for each in caplog.records if getattr(each, "event", "") == event]
+    assert told
+    assert len(told) <= 2 * len(DOINGS)
+    assert all("user app on >secret " in each.getMessage() for each in told)
 
 
 def test_servers_that_do_not_know_a_rule_are_not_given_it(

@@ -69,10 +69,11 @@ def test_under_sentinel_the_primary_does_as_it_should() -> None:
         (["+eval"], [ERROR], "eval"),
         (["~app:*"], [ERROR], "access (a key|one of the keys)"),
         (["+hset"], [ERROR], "does not permit this user"),
-        (["+publish"], [OK, ERROR], "does not permit this user"),
-        (CHANNELS, [OK, ERROR], "publish to the channel|access a channel"),
-        (["+subscribe"], [OK, WARNING, OK, OK, OK], "heard nothing"),
-        (CHANNELS[:1], [OK, WARNING, OK, OK, OK], "may not subscribe to the channels"),
+        (["+publish"], [OK, WARNING, OK, OK, WARNING], "so waiters poll"),
+        # Whether the other client sends a message, and is refused too, is a matter of milliseconds.
+        (CHANNELS, [OK, WARNING, OK, OK], "so waiters poll"),
+        (["+subscribe"], [OK, WARNING, OK, OK, OK], "so waiters poll"),
+        (CHANNELS[:1], [OK, WARNING, OK, OK, OK], "so waiters poll"),
         (["+hgetall"], [OK, OK, OK, ERROR], "does not permit this user"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) and value[0] in RULES else None,
@@ -90,8 +91,9 @@ def test_a_user_without_a_right(
         *("ACL", "SETUSER", "app", "reset", *(rule for rule in RULES if rule not in lacking))
     )
     findings = played(server.url(0, "app", "secret"))
-    assert [one.severity for one in findings] == scenes
-    [bad] = [one for one in findings if one.severity is not OK]
+    assert [one.severity for one in findings[: len(scenes)]] == scenes
+    assert scenes[-1] is not ERROR or len(findings) == len(scenes)
+    bad = next(one for one in findings if one.severity is not OK)
     assert re.search(says, bad.found)
     assert "ACL line that interlock doctor prints" in bad.advice
 

@@ -97,7 +97,7 @@ def test_for_all_is_for_every_object(durable: RedisServer) -> None:
     """``--for all`` asks for the rights of every object."""
     _, out, _ = doctor("--url", durable.url(), "--for", "all", "--names", "x")
     # Of a fair lock, of a barrier and of a latch.
-    for command in ("+lpos", "+zremrangebyrank", "+decr "):
+    for command in ("+lpos", "+zremrangebyscore", "+decr "):
         assert command in out
 
 

@@ -55,7 +55,7 @@ def test_an_expected_conflict_says_nothing(runs: Runs) -> None:
 
 def test_verbose_tells_how_long_and_for_whom(runs: Runs) -> None:
     """--verbose names the holder that is waited for, and the time it took."""
-    with interlock.connect(runs.url) as client:
+    with interlock.connect(runs.url, card=False) as client:
         with client.lock("NAME") as hold:
             process = runs.start("--verbose", "NAME", "--", "true")
             assert process.stderr is not None

@@ -57,8 +57,8 @@ async def test_one_name_in_two_databases(cluster: ClusterServers, face: Face) ->
     first = cluster.nodes[0].client()
     stage = Stage(face, KINDS[0], cluster.url(db=1), first)
     try:
-        one, other = stage.client(poll_cap=30), stage.client(cluster.url(db=3), poll_cap=30)
-        rival = stage.client(poll_cap=30)
+        one, other = stage.client(), stage.client(cluster.url(db=3))
+        rival = stage.client()
         ours, theirs = one.lock("name"), other.lock("name")
         owner, waiter = stage.owner(), stage.owner()
         assert await owner.do(ours.acquire)

@@ -96,26 +96,6 @@ async def test_a_slot_that_is_moving(plain: Stage, cluster: ClusterServers) -> N
     assert plain.left_behind() == set()
 
 
-@pytest.mark.parametrize("kind", ["lock", "fenced_lock"])
-async def test_a_claim_is_taken_while_its_slot_moves(
-    plain: Stage, cluster: ClusterServers, kind: str
-) -> None:
-    """The client that a release has chosen gets the lock, though no key can be made there now."""
-    client, owner = plain.client(), plain.owner()
-    lock = getattr(client, kind)("claimed")
-    assert await owner.do(lock.acquire)
-    await owner.do(lock.release)  # a fenced lock has its counter now
-    slot, source, target = _route(cluster, "claimed")
-    source.execute("ZADD", "interlock_queue:{claimed}", 1, client.client_id)
-    source.execute("HSET", "claimed", f"{client.client_id}:0", 1)
-    source.execute("PEXPIRE", "claimed", 60_000)
-    with cluster.migrate_slot(slot, source, target):
-        assert await owner.do(lock.acquire, timeout=5)
-        hold = await owner.do(lambda: lock.hold)
-        assert source.execute("HKEYS", "claimed") == [hold.holder.encode()]
-    await owner.do(lock.release)
-
-
 async def test_a_node_that_does_not_know_the_script(plain: Stage, cluster: ClusterServers) -> None:
     """Who takes a slot over may never have seen the script: it is given the text."""
     client, owner = plain.client(), plain.owner()
@@ -221,7 +201,7 @@ async def test_waiters_move_with_their_slot(
 ) -> None:
     """A waiter in a moving slot hears of a release at the new node, long before its next poll."""
     name = f"waited {pubsub}"
-    client, other = plain.client(pubsub=pubsub), plain.client(pubsub=pubsub, poll_cap=60)
+    client, other = plain.client(pubsub=pubsub), plain.client(pubsub=pubsub)
     ours, theirs = client.lock(name, lease=60), other.lock(name)
     holder, waiter = plain.owner(), plain.owner()
     assert await holder.do(ours.acquire)

@@ -10,6 +10,8 @@ from redis.crc import key_slot
 import interlock
 from interlock import ConfigError
 from interlock._core.model import names
+from interlock._core.model import names as second
+from interlock._core.model.names import condition_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,13 +30,10 @@ DERIVED: list[Callable[[str], str]] = [
     names.latch_ending,
     names.event_key,
     names.event_channel,
-    names.barrier_key,
-    names.barrier_parties,
-    names.barrier_passed,
-    names.barrier_channel,
-    names.condition_waiting,
-    names.condition_leases,
-    names.condition_channel,
+    second.barrier_key,
+    second.barrier_ended,
+    second.barrier_wakes,
+    lambda name: condition_key(name, "news"),
     names.election_key,
     names.election_leader,
     names.election_news,
@@ -89,16 +88,6 @@ def test_every_object_refuses_them(kind: str) -> None:
         getattr(client, kind)("a}b")
     with interlock.connect("redis://localhost:1") as client:
         getattr(client, kind)("a}b")
-
-
-def test_what_a_name_mapper_makes_is_looked_at() -> None:
-    """It is the mapped name that counts."""
-    with interlock.connect(
-        "redis+cluster://localhost:1", name_mapper=lambda name: f"{{app:{name}"
-    ) as client:
-        with pytest.raises(ConfigError, match="app:a"):
-            client.lock("a")
-        client.lock("a}")
 
 
 def test_the_channel_of_a_latch() -> None:

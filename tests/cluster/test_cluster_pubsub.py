@@ -29,13 +29,13 @@ def _heard(cluster: ClusterServers, kind: str) -> list[RedisServer]:
 
 
 async def _hand_over(
-    stage: Stage, cluster: ClusterServers, *, poll_cap: float, pubsub: str
+    stage: Stage, cluster: ClusterServers, *, pubsub: str
 ) -> tuple[list[RedisServer], list[RedisServer]]:
     """Hand a lock to a waiter; return the nodes with sharded and with plain subscribers."""
     client = stage.client(pubsub=pubsub)
     ours, theirs = (
         client.lock("heard"),
-        stage.client(pubsub=pubsub, poll_cap=poll_cap).lock("heard"),
+        stage.client(pubsub=pubsub).lock("heard"),
     )
     holder, waiter = stage.owner(), stage.owner()
     assert await holder.do(ours.acquire)
@@ -55,21 +55,21 @@ async def _hand_over(
 @pytest.mark.parametrize("pubsub", ["auto", "sharded"])
 async def test_sharded(plain: Stage, cluster: ClusterServers, pubsub: str) -> None:
     """Sharded channels are used where they exist, and only at the node of the lock's slot."""
-    sharded, others = await _hand_over(plain, cluster, poll_cap=60, pubsub=pubsub)
+    sharded, others = await _hand_over(plain, cluster, pubsub=pubsub)
     assert sharded == [cluster.owner(slot_of("heard"))]
     assert others == []
 
 
 async def test_plain(plain: Stage, cluster: ClusterServers) -> None:
     """Plain channels are heard at one node, whichever, and released to from any."""
-    sharded, others = await _hand_over(plain, cluster, poll_cap=60, pubsub="plain")
+    sharded, others = await _hand_over(plain, cluster, pubsub="plain")
     assert sharded == []
     assert len(others) == 1
 
 
 async def test_off(plain: Stage, cluster: ClusterServers) -> None:
     """Nobody listens, nobody is told, and who waits polls."""
-    sharded, others = await _hand_over(plain, cluster, poll_cap=0.2, pubsub="off")
+    sharded, others = await _hand_over(plain, cluster, pubsub="off")
     assert sharded == others == []
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import threading
+import time
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.lock.lock_like import renewed
 
+import interlock
 from interlock._links.slots import slot_of
 
 if TYPE_CHECKING:
@@ -38,11 +40,9 @@ async def test_each_node_renews_its_own_holds(plain: Stage, cluster: ClusterServ
         with node.client() as seen:
             assert seen.info("commandstats")["cmdstat_evalsha"]["calls"] >= EACH
             assert "errorstat_MOVED" not in seen.info("errorstats")
-    threads = [thread.name for thread in threading.enumerate()]
-    assert threads.count("interlock-renewer-node") >= len(names)
     # Two threads that share a connection mix up replies when one follows a slot that has moved.
-    lanes = client._driver._renewer._lanes.values()
-    assert len({id(lane.connection) for lane in lanes}) == len(lanes) == len(names)
+    lanes = client._second_driver().client._upkeep._lanes.values()
+    assert len({id(lane._connection) for lane in lanes}) == len(lanes) == len(names)
     for hold in holds:
         await owner.do(hold.release)
 
@@ -79,3 +79,16 @@ async def test_a_node_that_hangs_delays_no_renewal_on_others(
     await renewed(*holds)
     for hold in holds:
         await owner.do(hold.release)
+
+
+@pytest.mark.parametrize("kind", ["lock", "fenced_lock"])
+def test_holds_of_several_slots_are_renewed(cluster: ClusterServers, kind: str) -> None:
+    """Each lock has a script of its own there: no script may have keys of several slots."""
+    with interlock.connect(cluster.url(), lease=3) as client:
+        locks = [getattr(client, kind)(f"renewed {number}") for number in range(12)]
+        for lock in locks:
+            assert lock.acquire()
+        time.sleep(4)  # longer than a lease
+        assert all(lock.hold.valid for lock in locks)
+        for lock in locks:
+            lock.release()

@@ -10,7 +10,7 @@ from tests.composite.table import Table
 from tests.lock.lock_like import Face
 from tests.support.servers import RedisServer
 
-from interlock._core.locks import composite, red_lock
+from interlock._core.locks import red_lock, together
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
@@ -31,7 +31,7 @@ def patience(
     seconds = getattr(request.module, "PATIENCE", PATIENCE)
     monkeypatch.setattr(red_lock, "LEAST_PATIENCE", seconds)
     monkeypatch.setattr(red_lock, "MOST_PATIENCE", seconds)
-    monkeypatch.setattr(composite, "LINGER", getattr(request.module, "LINGER", seconds))
+    monkeypatch.setattr(together, "LINGER", getattr(request.module, "LINGER", seconds))
 
 
 def _started(count: int) -> Iterator[Sequence[RedisServer]]:

@@ -13,7 +13,7 @@ from tests.support.servers import wait_until
 
 import interlock
 import interlock.asyncio
-from interlock._core.locks.lock_base import Acquire
+from interlock._core.locks.base import Acquire
 from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -61,6 +61,14 @@ async def test_nested(table: Table) -> None:
     inner = table.multi(client, "a", "b")
     with pytest.raises(ConfigError, match="several locks itself"):
         client.multi_lock(inner, client.lock("c"))
+
+
+@pytest.mark.parametrize("made", MADE)
+async def test_an_election(table: Table, made: str) -> None:
+    """Who leads is no part of what others hold."""
+    client = table.client()
+    with pytest.raises(ConfigError, match="no lock that others can be made of"):
+        getattr(table.face.module, made)(client.lock("a"), client.election("b"))
 
 
 @pytest.mark.parametrize("made", MADE)

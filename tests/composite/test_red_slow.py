@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.lock_like import until
 
-from interlock._core.locks import composite
+from interlock._core.locks import together
 
 if TYPE_CHECKING:
     from tests.composite.table import Table
@@ -53,10 +53,25 @@ async def test_the_slowest_are_not_waited_for(own: Table, monkeypatch: pytest.Mo
     await until(lambda: own.stored() == [[], [], *[["name"]] * 3], 10, "three have it")
     await owner.do(lock.release)
     await until(lambda: own.stored() == [[]] * 5, 10, "nothing is left")
-    monkeypatch.setattr(composite, "LINGER", PATIENCE)
+    monkeypatch.setattr(together, "LINGER", PATIENCE)
     assert await owner.do(lock.acquire, timeout=0)
     assert own.stored() == [["name"]] * 5
     await owner.do(lock.release)
+
+
+@FIVE
+async def test_those_that_are_down_are_not_waited_for(own: Table) -> None:
+    """A server that refuses is asked once more at once, and then the quorum has the lock."""
+    owner, lock = own.owner(), own.red(own.clients())
+    await _warm_up(own, owner, lock)
+    own.servers[0].kill()
+    took = list[float]()
+    for _ in range(10):
+        began = time.monotonic()
+        assert await owner.do(lock.acquire, timeout=0)
+        took.append(time.monotonic() - began)
+        await owner.do(lock.release)
+    assert min(took) < 0.03
 
 
 @pytest.mark.needs("gcc")

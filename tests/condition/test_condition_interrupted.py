@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.interrupting import Blow, strike_undo
+from tests.core.making import make
+from tests.lock.interrupting import Blow
 from tests.support.patience import wait_until
 
 import interlock
-from interlock._core.objects import condition as objects
-from interlock._drivers.threads import ThreadDriver
+from interlock._core.objects.condition import WaitFor
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     import redis
+
+WAITING = "interlock_condition:{name}:"
 
 
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-def test_ctrl_c_anywhere_in_a_wait(redis_url: str, redis_client: redis.Redis) -> None:
+@pytest.mark.parametrize("kind", ["lock", "fenced_lock", "write"])
+def test_ctrl_c_anywhere_in_a_wait(redis_url: str, redis_client: redis.Redis, kind: str) -> None:
     """Wherever Ctrl-C strikes in a wait, the lock is held then, and nobody waits any more."""
-    with interlock.connect(redis_url, lease=8, poll_cap=30) as client:
-        condition, blow = client.condition("name"), Blow(1)
-        holds = client._driver.session.holds
+    with interlock.connect(redis_url, lease=8) as client:
+        condition, blow = client.condition(make(client, kind, "name")), Blow(1)
         while blow.struck:
             condition.acquire()
             with suppress(KeyboardInterrupt), blow:
@@ -30,59 +36,46 @@ def test_ctrl_c_anywhere_in_a_wait(redis_url: str, redis_client: redis.Redis) ->
             assert condition.lock.owned(), f"{blow} lost the lock"
             assert condition.lock.hold_count() == 1, f"{blow} lost the depth"
             condition.release()
-            assert not holds.snapshot(), f"{blow} left a hold"
-            wait_until(
-                lambda: not redis_client.exists("interlock_condition_leases:{name}"),
-                5,
-                f"{blow} left a waiter",
-            )
+            assert not client.holds(), f"{blow} left a hold"
+            wait_until(lambda: not redis_client.exists(WAITING), 5, f"{blow} left a waiter")
             blow = blow.next()
         assert blow.at > 100
 
 
-def test_a_second_ctrl_c_leaves_no_waiter(
-    redis_url: str, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kind", ["lock", "write"])
+def test_a_second_ctrl_c_passes_the_notification_on(
+    redis_url: str, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """If a Ctrl-C strikes the undo of another one, the waiter leaves; the traceback is kept."""
-    struck = strike_undo(monkeypatch, objects, objects.Condition, "release_script")
-    with interlock.connect(redis_url) as client:
-        condition = client.condition("name")
-        condition.acquire()
-        with pytest.raises(KeyboardInterrupt) as kept:
-            condition.wait()
-        assert struck == ["the wait", "the undo"]
-        leases = "interlock_condition_leases:{name}"
-        wait_until(lambda: not redis_client.exists(leases), 10, "it has left")
-        assert not client._driver.session.holds.snapshot()
-        assert kept.tb is not None
+    """If it strikes the undo, the garbage takes all back, and the next waiter is notified."""
+    hold_again, struck = WaitFor._hold_again, list[str]()
 
-
-def test_a_second_ctrl_c_while_it_acquires_again_leaves_no_hold(
-    redis_url: str, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If a Ctrl-C drops the acquire of a struck wait, nothing stays reserved, and all goes on."""
-    run, struck = ThreadDriver.run, list[str]()
-
-    def strike(*_: object) -> None:
-        struck.append("the wait")
-        raise KeyboardInterrupt
-
-    def drop(driver: ThreadDriver, op: Any) -> object:
-        if struck == ["the wait"]:
-            struck.append("the acquire")
-            next(op)  # it has reserved its hold
+    def strike(step: WaitFor, news: Any) -> Generator[Any, Any, None]:
+        if threading.current_thread().name == "struck" and len(struck) < 2:
+            struck.append("a wait")
             raise KeyboardInterrupt
-        return run(driver, op)
+        yield from hold_again(step, news)
 
-    monkeypatch.setattr(objects, "wait_in_queue", strike)
-    monkeypatch.setattr(ThreadDriver, "run", drop)
-    with interlock.connect(redis_url) as client:
-        waited = client.condition("name")
-        waited.acquire()
-        with pytest.raises(KeyboardInterrupt):
-            waited.wait()
-        assert struck == ["the wait", "the acquire"]
-        assert not client._driver.session.holds.snapshot()
-        wait_until(lambda: not redis_client.exists("name"), 10, "it is released")
-        with waited:
-            waited.notify()
+    monkeypatch.setattr(WaitFor, "_hold_again", strike)
+    with interlock.connect(redis_url) as client, ThreadPoolExecutor(2) as pool:
+        condition = client.condition(make(client, kind, "name"))
+
+        def wait() -> bool:
+            with condition:
+                return condition.wait(20)
+
+        def be_struck() -> None:
+            threading.current_thread().name = "struck"
+            with pytest.raises(KeyboardInterrupt):
+                wait()
+
+        first = pool.submit(be_struck)
+        wait_until(lambda: redis_client.zcard(WAITING) == 1, 10, "one waits")
+        second = pool.submit(wait)
+        wait_until(lambda: redis_client.zcard(WAITING) == 2, 10, "two wait")
+        with condition:
+            condition.notify()
+        first.result(10)
+        assert struck == ["a wait", "a wait"]
+        assert second.result(10) is True
+        assert not condition.lock.locked()
+        assert not client.holds()

@@ -5,21 +5,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.core.simulator import Simulator
+from tests.core.simulator.schedule import Schedule
+from tests.core.simulator.workload import KINDS as PLAYED
 from tests.support.cores import CORES
 from tests.support.doings import DOINGS
-from tests.support.simulator.rules import rules_of
-from tests.support.simulator.workload import KINDS as PLAYED
 
 import interlock
-from interlock._core.locks.lock_base import LockBase
-from interlock._core.locks.ticket import WITH_TICKETS, lock_of
-from interlock._core.locks.transfer import Ticket
+from interlock._core.locks.base import Lock
+from interlock._core.locks.composite import Composite
+from interlock._core.locks.ticket import KINDS as WITH_TICKETS
+from interlock._core.locks.ticket import Ticket, core_of
 from interlock._core.model import names
+from interlock._core.objects.permits import Permits
 from interlock.errors import ConfigError
 from interlock.inspection.kinds import KINDS, name_in, seen
+from interlock.options import Options
 
 if TYPE_CHECKING:
-    from tests.core.bench import Bench
+    from interlock._core.upkeep.session import Session
+
+
+def session() -> Session:
+    """Return the state of a client."""
+    return Simulator(1, Schedule()).client(Options()).session
 
 
 def test_each_kind_is_called_like_its_factory() -> None:
@@ -40,7 +49,7 @@ def test_each_kind_is_called_like_its_factory() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_its_name_is_the_classes_own(kind: str) -> None:
     """Errors and events call a kind by its name in words, or by one side of it."""
-    words = {"count_down_latch": "latch", "limited": "leased semaphore"}
+    words = {"count_down_latch": "latch", "limited": "limit"}
     for core in CORES[kind]:
         side = {"read lock", "write lock"} if kind == "read_write_lock" else set[str]()
         assert core.kind in {words.get(kind, kind.replace("_", " ")), *side}
@@ -59,10 +68,10 @@ def test_what_is_seen_has_a_name_and_a_channel(kind: str, name: str) -> None:
 def test_everything_is_played() -> None:
     """Two clients do what each kind can (`DOINGS`), and the simulator plays each lock (`KINDS`)."""
     assert DOINGS.keys() == {kind for kind, row in KINDS.items() if row.scripts}
-    cores = [core for each in CORES.values() for core in each if issubclass(core, LockBase)]
-    assert PLAYED.keys() == {core.kind for core in cores}
-    for core in cores:
-        _ = rules_of(core)
+    locks = {core for each in CORES.values() for core in each if issubclass(core, Lock)}
+    own, makers = session(), {make for each in PLAYED.values() for make in each}
+    played = {type(make(own, "name", "name")) for make in makers}
+    assert played == {core for core in locks if not issubclass(core, (Composite, Permits))}
 
 
 def test_the_key_of_a_lease_is_not_that_of_a_lock() -> None:
@@ -71,10 +80,10 @@ def test_the_key_of_a_lease_is_not_that_of_a_lock() -> None:
     assert name_in("{x}:timeout", names.permit_leases) == "x"
 
 
-def test_only_kinds_with_tickets_are_adopted(bench: Bench) -> None:
+def test_only_kinds_with_tickets_are_adopted() -> None:
     """A word of a ticket that no class has leads to no lock."""
     assert {core.kind for each in CORES.values() for core in each} >= WITH_TICKETS.keys()
     for word in WITH_TICKETS:
-        assert lock_of(bench.session, Ticket(word, "a:1", None, "x")).kind == word
+        assert core_of(session(), Ticket(word, "a:1", None, "x")).kind == word
     with pytest.raises(ConfigError):
-        lock_of(bench.session, Ticket("group lock", "a:1", None, "x"))
+        core_of(session(), Ticket("group lock", "a:1", None, "x"))

@@ -49,7 +49,7 @@ RUN_BY = {
     "docs/reference/observe.md": ("tests/monitoring/test_documented_observers.py",),
 }
 """The tests that run the programs of a page whose blocks begin with the name of a file."""
-QUOTING = {"docs/explanation/architecture.md": "src/interlock/_core/model/effects.py"}
+QUOTING = {"docs/explanation/architecture.md": "src/interlock/_core/model/calls.py"}
 """Pages whose blocks are quoted from a source file."""
 SITE = "https://interlock-py.github.io/interlock/"
 REPOSITORY = re.compile(

@@ -63,6 +63,19 @@ def test_what_fails_is_undone_once(whole: Any) -> None:
     assert thing.undone == [0]
 
 
+def test_both_take_arguments_by_name(whole: Any) -> None:
+    """As users may call a method."""
+    seen: list[tuple[str, int]] = []
+
+    def fails(*, n: int) -> None:
+        seen.append(("call", n))
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        whole(fails, lambda *, n: seen.append(("undo", n)))(n=3)
+    assert seen == [("call", 3), ("undo", 3)]
+
+
 def test_an_undo_that_is_struck_is_tried_again(whole: Any) -> None:
     """A second signal does not end the undo, and the first error is the one that is raised."""
     thing = Thing(fails=3)

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.children import Child
 from tests.lock.lock_like import sent_in, until
-from tests.support.proxy import delay, drop_request
+from tests.support.proxy import delay, drop_reply, drop_request
 
 import interlock.asyncio
 from interlock import (
     ConfigError,
     ServerUnavailableError,
 )
-from interlock._core.model.holds import CLAIM
+from interlock._core.model.names import GRANT
 from interlock._core.scripts.script import ReplyShapeError
-from interlock._drivers.background import aio_change_watchers
-from interlock._drivers.background import change_watchers as watching
 from interlock._drivers.process import lifecycle
+from interlock._drivers2 import aio_change_watchers
+from interlock._drivers2 import change_watchers as watching
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 KEY = "interlock_election:{name}"
 LEADER = b"interlock_election_leader:{name}"
 QUEUE = "interlock_queue:interlock_election:{name}"
+NEWS = "interlock_election__news:{name}"
 TOKEN = "redisson_lock_token:interlock_election:{name}"
 
 
@@ -40,13 +41,11 @@ async def test_observers_are_told(stage: Stage, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(module, "report", lambda _, error: reported.append(error))
 
     def callback(info: Any) -> None:
-        if info and not info.candidate:
-            return  # it leads, and has not yet announced who it is: that is told next
         seen.append(info and info.candidate)
         if len(seen) == 2:
             raise LookupError("a callback that fails stops nothing")
 
-    watcher = stage.lock(stage.client(poll_cap=60))
+    watcher = stage.lock(stage.client())
     observation = await owner.do(watcher.observe, callback)
     await until(lambda: seen == [None], 20, "it is told of nobody")
     await until(stage.redis.pubsub_channels, 20, "it listens")
@@ -74,15 +73,13 @@ async def test_an_observer_outlives_what_goes_wrong(
         monkeypatch.setattr(module, "RETRY", 0.05)
 
     def callback(info: Any) -> None:
-        if info and not info.candidate:
-            return  # as above
         seen.append(info and info.token)
         if len(seen) == 1:
             raise asyncio.CancelledError
         if len(seen) == 2 and not stage.face.is_async:
             raise SystemExit
 
-    watcher = stage.lock(stage.client(poll_cap=0.2))
+    watcher = stage.lock(stage.client())
     observation = await owner.do(watcher.observe, callback)
     await until(lambda: seen == [None], 20, "it is told of nobody")
     await owner.do(stage.face.enter, election)
@@ -112,8 +109,6 @@ def test_an_observer_goes_on_after_a_fork(redis_url: str) -> None:
         warnings.simplefilter("ignore", DeprecationWarning)  # of forks with threads
         client = interlock.connect(url)
         def tell(info):
-            if info and not info.candidate:
-                return  # it leads, and has not yet announced who it is: that is told next
             say(os.getpid() == parent, info and info.candidate)
         parent = os.getpid()
         observation = client.election("name").observe(tell)
@@ -140,16 +135,16 @@ def test_an_observer_goes_on_after_a_fork(redis_url: str) -> None:
 
 
 async def test_observers_find_out_without_messages(stage: Stage, proxy: FaultProxy) -> None:
-    """Without any message an observer is told within the poll cap, and costs one look in it."""
+    """Without any message an observer is told within two seconds, and costs one look in them."""
     proxy.drop_messages = True
     owner, election = stage.owner(), stage.lock(stage.client(), candidate="a")
     seen: list[Any] = []
-    watcher = stage.lock(stage.client(proxy.url(), poll_cap=1))
+    watcher = stage.lock(stage.client(proxy.url()))
     observation = await owner.do(watcher.observe, lambda info: seen.append(info and info.candidate))
     await owner.do(stage.face.enter, election)
     await until(lambda: seen[-1:] == ["a"], 10, "it looked")
-    # A look per poll cap, which is shortened by up to a quarter, one at each end, and a late one.
-    assert await _commands_a_second(proxy, 2.2) <= 1 / 0.75 + 3 / 2.2
+    # A look in two seconds, which are shortened by up to a quarter, one at each end, and a late one.
+    assert await _commands_a_second(proxy, 4.4) <= 0.5 / 0.75 + 3 / 4.4
     await owner.do(stage.face.leave, election)
     await until(lambda: seen[-1:] == [None], 10, "it looked")
     await owner.do(observation.close)
@@ -166,47 +161,50 @@ async def test_what_is_left(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("given", [False, True], ids=["taken", "given"])
-async def test_a_term_is_announced_in_the_background(
-    stage: Stage, proxy: FaultProxy, given: bool
-) -> None:
-    """A term whose announcement is not answered begins, and is announced as soon as it can be."""
-    client = stage.client(proxy.url(), command_timeout=0.8, outage_timeout=0.6)
+async def test_a_term_is_announced_once(stage: Stage, proxy: FaultProxy, given: bool) -> None:
+    """A candidate whose reply is lost finds its term, with the token that was announced."""
+    client = stage.client(proxy.url(), command_timeout=0.5)
     owner, election = stage.owner(), stage.lock(client, candidate="a")
     first, other = stage.owner(), stage.lock(stage.client())
-    proxy.on_request(lambda request: LEADER in request, drop_request)
     if given:
         await first.do(stage.face.enter, other)
     entering = asyncio.create_task(owner.do(stage.face.enter, election))
     if given:
         await until(lambda: stage.redis.zcard(QUEUE) == 1, 20, "it waits")
-        await first.do(stage.face.leave, other)
-    term = await asyncio.wait_for(entering, 20)
-    info = await owner.do(other.leader)
-    assert (info.holder, info.candidate, info.pid) == (term.holder, None, None)
-    proxy.clear_rules()
-
-    async def announced() -> bool:
-        return (await owner.do(other.leader)).candidate == "a"
-
-    await until(announced, 20, "it is announced")
+    else:
+        await entering
+        await owner.do(stage.face.leave, election)
+        entering = None
+    with stage.redis.pubsub() as news:
+        news.subscribe(NEWS)
+        await until(lambda: stage.redis.pubsub_numsub(NEWS) == [(NEWS.encode(), 1)], 20, "it hears")
+        once = iter([True])
+        proxy.on_request(lambda request: LEADER in request and next(once, False), drop_reply)
+        if entering is None:
+            entering = asyncio.create_task(owner.do(stage.face.enter, election))
+        else:
+            await first.do(stage.face.leave, other)
+        term = await asyncio.wait_for(entering, 20)
+        info = await owner.do(other.leader)
+        assert (info.holder, info.token, info.candidate) == (term.holder, term.token, "a")
+        heard = [each["data"] for each in iter(lambda: news.get_message(timeout=0.2), None)]
+    assert heard[1:] == ([b"0"] if given else []) + [b"1"]
     await owner.do(stage.face.leave, election)
 
 
-async def test_a_later_term_of_the_same_leader_is_another_one(
+async def test_a_term_that_the_server_does_not_announce_does_not_begin(
     stage: Stage, proxy: FaultProxy
 ) -> None:
-    """Until a second term of the same leader is announced, the record is of nobody."""
-    client = stage.client(proxy.url(), command_timeout=0.8, outage_timeout=0.6)
+    """Without an answer nobody leads, and soon another one may."""
+    client = stage.client(proxy.url(), command_timeout=0.3, outage_timeout=0.3)
     owner, election, other = stage.owner(), stage.lock(client), stage.lock(stage.client())
-    first = await owner.do(stage.face.enter, election)
+    await owner.do(stage.face.enter, election)
     await owner.do(stage.face.leave, election)
-    proxy.on_request(lambda request: LEADER in request, drop_request)
-    second = await owner.do(stage.face.enter, election)
-    assert second.holder != first.holder
-    info = await owner.do(other.leader)
-    assert (info.holder, info.token, info.since) == (second.holder, None, None)
-    proxy.clear_rules()
-    await owner.do(stage.face.leave, election)
+    proxy.on_request(lambda request: LEADER in request, drop_reply)
+    with pytest.raises(ServerUnavailableError):
+        await owner.do(stage.face.enter, election)
+    await owner.do(stage.face.enter, other)
+    await owner.do(stage.face.leave, other)
 
 
 async def test_a_counter_that_was_lost_stops_no_term(stage: Stage) -> None:
@@ -232,17 +230,24 @@ async def test_a_term_cannot_be_handed_over(stage: Stage) -> None:
     await owner.do(stage.face.leave, election)
 
 
-async def test_who_may_take_the_lock_does_not_lead_yet(stage: Stage) -> None:
-    """The claim of a client that waits in its own name is no leader, and no lock for long."""
-    owner, election = stage.owner(), stage.lock(stage.client())
-    stage.redis.hset(KEY, "someone:0", 1)
-    assert await owner.do(election.leader) is None
-    stage.redis.delete(KEY)
-    stage.redis.hset(KEY, "someone:10", 1)
-    assert (await owner.do(election.leader)).holder == "someone:10"
+async def test_who_was_granted_the_lock_does_not_lead_yet(stage: Stage, proxy: FaultProxy) -> None:
+    """A candidate leads from when it has asked: the record before is another term's."""
+    first, second = stage.owner(), stage.owner()
+    mine, theirs = stage.lock(stage.client()), stage.lock(stage.client(proxy.url()))
+    await first.do(stage.face.enter, mine)
+    waiting = asyncio.create_task(second.do(stage.face.enter, theirs))
+    await until(lambda: stage.redis.zcard(QUEUE) == 1, 20, "it waits")
+    proxy.on_request(lambda request: LEADER in request, drop_request)
+    await first.do(stage.face.leave, mine)
+    assert stage.redis.hlen(KEY) == 1
+    assert await first.do(mine.leader) is None
+    proxy.clear_rules()
+    term = await asyncio.wait_for(waiting, 20)
+    assert (await first.do(mine.leader)).holder == term.holder
+    await second.do(stage.face.leave, theirs)
 
 
-async def test_a_claim_that_ends_before_the_server_answers_is_no_term(
+async def test_a_grant_that_ends_before_the_candidate_asks_is_no_term(
     stage: Stage, proxy: FaultProxy
 ) -> None:
     """A candidate that is next, but reaches the server too late, waits on until it leads."""
@@ -251,8 +256,10 @@ async def test_a_claim_that_ends_before_the_server_answers_is_no_term(
     await first.do(stage.face.enter, mine)
     waiting = asyncio.create_task(second.do(stage.face.enter, theirs))
     await until(lambda: stage.redis.zcard(QUEUE) == 1, 20, "it waits")
-    proxy.on_request(lambda request: KEY.encode() in request, delay(2 * CLAIM))
+    proxy.on_request(lambda request: LEADER in request, delay(GRANT + 0.5))
     await first.do(stage.face.leave, mine)
+    await until(lambda: not stage.redis.exists(KEY), 20, "its grant is over")
+    proxy.clear_rules()
     term = await asyncio.wait_for(waiting, 20)
     assert term.valid
     assert (await first.do(mine.leader)).token == term.token
@@ -262,7 +269,7 @@ async def test_a_claim_that_ends_before_the_server_answers_is_no_term(
 async def test_candidates_of_a_name_in_braces_stand_in_the_same_queue(stage: Stage) -> None:
     """Both names have the same key, and a resignation goes from the one to the other."""
     first, second = stage.owner(), stage.owner()
-    mine, theirs = stage.lock(stage.client()), stage.client(poll_cap=60).election("{name}")
+    mine, theirs = stage.lock(stage.client()), stage.client().election("{name}")
     await first.do(stage.face.enter, mine)
     waiting = asyncio.create_task(second.do(stage.face.enter, theirs))
     await until(lambda: stage.redis.zcard(QUEUE) == 1, 20, "it waits")
@@ -271,19 +278,25 @@ async def test_candidates_of_a_name_in_braces_stand_in_the_same_queue(stage: Sta
     await second.do(stage.face.leave, theirs)
 
 
-async def test_it_is_not_left_to_clients_that_only_look(stage: Stage) -> None:
+async def test_it_is_not_left_to_clients_without_a_place(stage: Stage) -> None:
     """A leader resigns seldom: the first candidate need not wait until others have looked."""
-    first, second = stage.owner(), stage.owner()
-    mine, theirs = stage.lock(stage.client()), stage.lock(stage.client())
-    await first.do(stage.face.enter, mine)
-    waiting = asyncio.create_task(second.do(stage.face.enter, theirs))
-    await until(lambda: stage.redis.zcard(QUEUE) == 1, 20, "it waits")
-    [member] = stage.redis.zrange(QUEUE, 0, 0)
-    stage.redis.zadd(QUEUE, {member: 1})  # it came long ago: a lock would be left to others now
-    await first.do(stage.face.leave, mine)
-    await asyncio.wait_for(waiting, 20)
-    assert not stage.redis.exists(QUEUE), "nothing is noted there of others"
-    await second.do(stage.face.leave, theirs)
+    owners, elections = zip(
+        *[(stage.owner(), stage.lock(stage.client())) for _ in range(3)], strict=True
+    )
+    await owners[0].do(stage.face.enter, elections[0])
+    with stage.redis.pubsub() as stranger:
+        stranger.subscribe("redisson_lock__channel:interlock_election:{name}")
+        waiting = []
+        for number in (1, 2):
+            waits = owners[number].do(stage.face.enter, elections[number])
+            waiting.append(asyncio.create_task(waits))
+            await until(lambda n=number: stage.redis.zcard(QUEUE) == n, 20, "it waits")
+        for number in (0, 1):
+            await owners[number].do(stage.face.leave, elections[number])
+            await asyncio.wait_for(waiting[number], 20)
+        await owners[2].do(stage.face.leave, elections[2])
+        heard = [each["data"] for each in iter(lambda: stranger.get_message(timeout=0.2), None)]
+    assert heard[1:] == [b"0"]
 
 
 async def _commands_a_second(proxy: FaultProxy, seconds: float) -> float:

@@ -21,7 +21,7 @@ LEASE = 2.0
 SOON = 10.0
 """Seconds after the end of a lease within which another candidate leads on a busy machine.
 
-The simulator tells the promised second: test_election_simulated.py.
+The simulator tells the promised second: tests/core/test_elections_simulated.py.
 """
 CANDIDATE = """
     import redis
@@ -41,7 +41,7 @@ CANDIDATE = """
     say("ready")
     while True:
         try:
-            with interlock.connect(url, lease=2, command_timeout=0.5, poll_cap=1) as client:
+            with interlock.connect(url, lease=2, command_timeout=0.5) as client:
                 client.election("name").run(lead)
         except interlock.InterlockError:
             time.sleep(0.1)  # the server is away

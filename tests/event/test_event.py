@@ -32,7 +32,7 @@ async def test_a_setting_is_not_missed(stage: Stage, proxy: FaultProxy) -> None:
     """Without any message a waiter goes on within the poll cap, though it is cleared at once."""
     proxy.drop_messages = True
     owner, event = stage.owner(), stage.lock(stage.client())
-    client = stage.client(proxy.url(), poll_cap=1)
+    client = stage.client(proxy.url())
     waiting = [await _waiting(stage, stage.lock(client)) for _ in range(3)]
     began = time.monotonic()
     await owner.do(event.set)

@@ -24,7 +24,7 @@ import interlock.asyncio
 from interlock import AcquireTimeoutError, ConfigError, NotHeldError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 
     import redis
     from tests.lock.lock_like import Face
@@ -208,6 +208,29 @@ def test_functions_that_cannot_be(side: Side) -> None:
                 decorator(function)
 
 
+@pytest.mark.parametrize("make", ["locked", "single"])
+async def test_what_runs_late_is_no_result(side: Side, make: str) -> None:
+    """A generator, and a block that contextlib makes of one, would run without the lock."""
+
+    @contextlib.contextmanager
+    def block() -> Any:
+        yield
+
+    @contextlib.asynccontextmanager
+    async def async_block() -> Any:
+        yield
+
+    for late in (lambda: iter_of(()), block, async_block):
+        call = getattr(side.client, make)("name")(side.function(late))
+        with pytest.raises(TypeError, match="which would run without the lock"):
+            await side.call(call)
+
+
+def iter_of(values: Iterable[Any]) -> Any:
+    """Return a generator of *values*."""
+    return (value for value in values)
+
+
 @pytest.mark.parametrize("given", [{"timeout": -3}, {"lease": 0}])
 def test_durations_that_cannot_be(side: Side, given: dict[str, Any]) -> None:
     """A duration that cannot be is refused when the decorator is made."""
@@ -291,7 +314,7 @@ async def test_single_keeps_the_lock_of_a_call_that_fails(
         await side.call(side.client.lock("report").release)
 
 
-@pytest.mark.parametrize(("most", "first"), [(5.0, 4), (0.4, 0.4)])
+@pytest.mark.parametrize(("most", "first"), [(5.0, 4), (1.5, 1.5)])  # a stall of so long skips it
 async def test_single_ends_with_max_hold(
     side: Side, redis_client: redis.Redis, most: float, first: float
 ) -> None:
@@ -402,9 +425,7 @@ async def test_a_cancelled_call_releases(redis_url: str, redis_client: redis.Red
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        # One request is remembered for a while, so that no late copy cuts the lease again.
-        assert own_keys(redis_client) == {"report"}
-        assert len(redis_client.keys("interlock_request:{report}:*")) == 1
+        await until(lambda: own_keys(redis_client) == {"report"}, 5, "it is released")
 
 
 def test_names_come_from_the_arguments_of_the_call(

@@ -13,6 +13,7 @@ from tests.faces.face_calls import call, told
 import interlock
 import interlock.asyncio
 from interlock import MisuseWarning, NotHeldError, Options, WrongTypeError
+from interlock._core.locks.release import refusal
 from interlock.errors import AcquireTimeoutError
 
 if TYPE_CHECKING:
@@ -90,7 +91,8 @@ async def test_the_type_may_be_kept_from_us(face: Face, redis_url: str, redis_cl
 
 async def test_a_timeout_says_nothing_that_it_does_not_know(face: Face, client: Any) -> None:
     """AcquireTimeoutError of a lock that was freed meanwhile names no holder."""
-    error = await call(face, lambda: client._driver.run(client.lock("name")._core.refusal(1.0)))
+    lock = client.lock("name")
+    error = await call(face, lambda: lock._driver.run(refusal(lock._core, 1.0)))
     assert isinstance(error, AcquireTimeoutError)
     assert str(error) == "lock 'name' not acquired in 1 s"
 
@@ -152,8 +154,8 @@ async def test_a_long_lease(face: Face, client: Any) -> None:
 async def test_durations_may_be_timedeltas(face: Face, redis_url: str) -> None:
     """Whatever is a duration may be a timedelta, and means as many seconds."""
     short, second, long = timedelta(seconds=0.05), timedelta(seconds=1), timedelta(seconds=5)
-    options = Options(lease=HOUR, poll_cap=second, fair_wait=second, command_timeout=second)
-    assert (options.lease, options.poll_cap) == (7200.0, 1.0)
+    options = Options(lease=HOUR, fair_wait=second, command_timeout=second)
+    assert (options.lease, options.fair_wait) == (7200.0, 1.0)
     policy = interlock.best_effort(1, second)
     assert policy.timeout == 1.0
     client = face.module.connect(redis_url, lease=long, outage_timeout=long)

@@ -9,7 +9,7 @@ from tests.lock.interrupting import Blow, SecondBlow
 from tests.support.servers import wait_until
 
 import interlock
-from interlock._core.objects.semaphore import Semaphore
+from interlock._core.objects.counter import Carried
 from interlock._drivers.threads import ThreadDriver
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ def client(redis_url: str) -> Iterator[Client]:
     with interlock.connect(redis_url, lease=LEASE) as client:
         assert client.semaphore("plain").try_set_permits(3)
         assert client.leased_semaphore("leased").try_set_permits(3)
-        with client.limited("limited", 3):
-            pass  # this sets its number
         yield client
 
 
@@ -50,9 +48,16 @@ def blocks(client: Client) -> dict[str, Callable[[], Any]]:
 
 IN_C = pytest.mark.needs("gcc")
 """Without the part in C, the first instruction is not covered."""
-NAMES = [
-    *("lock", "lock-trying", "semaphore", "semaphore-trying", "permit-trying", "limited"),
-    *(pytest.param(name, marks=IN_C) for name in ("permit", "try-permit")),
+DROPPED = "lock", "lock-trying", "permit-trying", "limited", "semaphore", "semaphore-trying"
+"""Blocks that are also left when Python drops them, unless their traceback is kept."""
+CASES = [
+    *(pytest.param(name, False) for name in DROPPED),
+    *(pytest.param(name, True, marks=IN_C) for name in DROPPED),
+    *(
+        pytest.param(name, kept, marks=IN_C)
+        for name in ("permit", "try-permit")
+        for kept in (False, True)
+    ),
 ]
 
 
@@ -60,17 +65,19 @@ NAMES = [
 @pytest.mark.filterwarnings("ignore:hold of:interlock.MisuseWarning")
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of finalizers
-@pytest.mark.parametrize("kept", [False, True], ids=["", "traceback-kept"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "kept"), CASES, ids=lambda it: it if isinstance(it, str) else "traceback-kept" * it
+)
 def test_ctrl_c_anywhere_in_a_block(client: Client, name: str, kept: bool) -> None:
-    """Wherever it strikes, the lock is free again soon, and so is each permit."""
+    """Wherever it strikes, the lock is free again soon, and so is each permit; nothing is kept."""
     make = blocks(client)[name]
     lock, plain = client.lock("lock"), client.semaphore("plain")
     leased, limited = client.leased_semaphore("leased"), client.limited("limited", 3)
+    holds = client._second_driver().session.live
 
     def free() -> bool:
         whole = plain.available_permits() == leased.available_permits() == 3
-        return whole and limited.available() == 3 and not lock.locked()
+        return whole and limited.available() == 3 and not lock.locked() and not holds
 
     with make():
         pass  # the server knows the scripts from now on
@@ -88,19 +95,20 @@ def test_ctrl_c_anywhere_in_a_block(client: Client, name: str, kept: bool) -> No
     assert blow.at > 30
 
 
+@IN_C
 @pytest.mark.parametrize("calls", [0, 1, 2, 3])
 def test_ctrl_c_in_a_release_of_a_semaphore(
     client: Client, monkeypatch: pytest.MonkeyPatch, calls: int
 ) -> None:
-    """Wherever it strikes after the first instruction, the release is carried through.
+    """Wherever it strikes, also at the first instruction, the release is completed.
 
     So it is if a second one strikes a few *calls* later, before the undo of the first has begun.
     """
-    second = SecondBlow(monkeypatch, *((ThreadDriver, Semaphore) if calls else ()))
+    second = SecondBlow(monkeypatch, *((ThreadDriver, Carried) if calls else ()))
     plain = client.semaphore("plain")
     plain.acquire()
     plain.release()
-    blow = Blow(2, returns=False)  # at the first one the release has not begun
+    blow = Blow(1, returns=False)
     while blow.struck:
         plain.acquire()
         second.after(blow, calls)

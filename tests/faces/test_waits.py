@@ -57,7 +57,7 @@ async def test_closing_wakes_who_waits(stage: Stage, kind: Waited) -> None:
 
 async def test_a_timeout_is_kept(stage: Stage, kind: Waited) -> None:
     """A wait in vain ends after its time and not much later, and takes nothing afterwards."""
-    owner, it = stage.owner(), stage.lock(stage.client(poll_cap=30))
+    owner, it = stage.owner(), stage.lock(stage.client())
     assert not await owner.do(kind.wait(it), timeout=0)
     began = time.monotonic()
     assert not await owner.do(kind.wait(it), timeout=0.2)
@@ -77,7 +77,7 @@ async def test_bad_timeouts(stage: Stage, kind: Waited, timeout: Any) -> None:
 
 async def test_minus_one_waits_for_ever(stage: Stage, kind: Waited) -> None:
     """A timeout of -1 is none, as everywhere."""
-    client = stage.client(poll_cap=60)
+    client = stage.client()
     waiting = asyncio.create_task(stage.owner().do(kind.wait(stage.lock(client)), timeout=-1))
     await queued(client)
     assert not waiting.done()
@@ -89,7 +89,7 @@ async def test_idle_waiters_are_nearly_silent(
     proxy: FaultProxy, stage: Stage, kind: Waited
 ) -> None:
     """Thirty waiters of one client cost about one command per poll cap together."""
-    client = stage.client(proxy.url(), poll_cap=0.5)
+    client = stage.client(proxy.url())
     waiting = [
         asyncio.create_task(stage.owner().do(kind.wait(stage.lock(client)), timeout=60))
         for _ in range(30)
@@ -108,7 +108,7 @@ async def test_a_waiter_lives_without_messages(
 ) -> None:
     """With every message lost a waiter goes on within the poll cap."""
     proxy.drop_messages = True
-    client = stage.client(proxy.url(), poll_cap=1)
+    client = stage.client(proxy.url())
     waiting = asyncio.create_task(stage.owner().do(kind.wait(stage.lock(client)), timeout=60))
     await queued(client)
     await until(loaded.pubsub_channels, 10, "the client listens")
@@ -123,7 +123,7 @@ async def test_a_cancelled_waiter_passes_its_turn_on(
     kind: Waited, redis_url: str, loaded: redis.Redis
 ) -> None:
     """When the waiter in front is cancelled, the others still hear that they can go on."""
-    async with interlock.asyncio.connect(redis_url, poll_cap=60) as client:
+    async with interlock.asyncio.connect(redis_url) as client:
         it = kind.make(client, "name")
         await kind.begin(it)()
         waiting = [asyncio.create_task(kind.wait(it)(timeout=60)) for _ in range(3)]

@@ -5,20 +5,20 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+from interlock._core.model.calls import Eval
 from interlock._core.scripts import fair_lock as scripts
-from interlock._core.scripts.script import Grant
+from interlock._core.scripts.locks import ACQUIRE, Grant, milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import redis
 
-    from interlock._core.model.effects import Eval
-
 LOCK = "orders"
 QUEUE = "redisson_lock_queue:{orders}"
 TIMEOUTS = "redisson_lock_timeout:{orders}"
 CHANNEL = "redisson_lock__channel:{orders}"
+KEYS = (LOCK, QUEUE, TIMEOUTS)
 
 
 class Places:
@@ -43,21 +43,28 @@ class Places:
         wait: float | None = None,
     ) -> Grant | float:
         """Ask for the lock; a grant, or within how many seconds to ask again."""
-        return self._run(
-            scripts.fair_lock_acquire(self._queue(wait), lease, holder, depth, enqueue=enqueue)
-        )
+        if depth > 1:
+            return self._run(Eval(ACQUIRE, (LOCK,), (milliseconds(lease), holder, depth)))
+        args = (milliseconds(lease), holder, int(enqueue), milliseconds(wait or self.wait), CHANNEL)
+        return self._run(Eval(scripts.FAIR_ASK["PUBLISH"], KEYS, args))
 
     def has(self, holder: str, **options: Any) -> bool:
         """Ask for the lock; return whether *holder* has it now."""
         return isinstance(self.acquire(holder, **options), Grant)
 
     def release(self, holder: str, depth: int = 0, *, wait: float | None = None) -> bool:
-        """Go down to *depth*, or leave the queue."""
-        return self._run(scripts.fair_lock_release(self._queue(wait), holder, depth))
+        """Go down to *depth*, or leave the queue; return whether *holder* was there."""
+        args = (holder, depth, milliseconds(wait or self.wait), CHANNEL)
+        call = Eval(scripts.FAIR_RELEASE["PUBLISH"], KEYS, args)
+        return self._run(call) is not None
 
     def force_release(self) -> bool:
         """Free the lock, no matter which owner holds it."""
-        return self._run(scripts.fair_lock_force_release(self._queue(None)))
+        breaks = [
+            scripts.fair_lock_break(LOCK, each, self.wait, "PUBLISH") for each in self.holders
+        ]
+        freed = [self._run(call) for call in breaks]
+        return any(freed)
 
     @property
     def holders(self) -> dict[str, int]:
@@ -82,7 +89,7 @@ class Places:
     @property
     def leaving(self) -> str:
         """What asks for a release or gives up a place: the script's name on the server."""
-        return scripts.fair_lock_release(self._queue(None), "", 0).script.sha
+        return scripts.FAIR_RELEASE["PUBLISH"].sha
 
     @property
     def now(self) -> float:
@@ -108,9 +115,6 @@ class Places:
                 channel, data = message["channel"].decode(), message["data"].decode()
                 assert channel.startswith(f"{CHANNEL}:")
                 messages.append((channel.removeprefix(f"{CHANNEL}:"), data))
-
-    def _queue(self, wait: float | None) -> scripts.Queue:
-        return scripts.Queue((LOCK, QUEUE, TIMEOUTS), wait or self.wait, "PUBLISH", CHANNEL)
 
     def _run(self, call: Eval[Any]) -> Any:
         reply = self.redis.eval(call.script.text, len(call.keys), *call.keys, *call.args)

@@ -59,7 +59,7 @@ async def test_a_waiter_that_cannot_leave_in_time(
 async def test_an_unreachable_server(proxy: FaultProxy, fair: Stage) -> None:
     """A waiter that reaches no server fails; its place is given back when it reaches one again."""
     wire, owner = Places(fair.redis), fair.owner()
-    client = fair.client(proxy.url(), fair_wait=30, outage_timeout=0.6, poll_cap=0.5)
+    client = fair.client(proxy.url(), fair_wait=30, outage_timeout=0.6)
     wire.has("other")
     waiting = asyncio.create_task(owner.do(client.fair_lock(LOCK).acquire))
     await until(lambda: len(wire.waiting) == 1, 5, "it waits")

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from tests.support.servers import RedisServer
 
 
-async def test_the_name_mapper_is_for_all_keys(fair: Stage) -> None:
-    """Lock, list, zset and channel carry the mapped name."""
-    owner, client = fair.owner(), fair.client(name_mapper=lambda name: f"app:{name}")
+async def test_the_prefix_is_for_all_keys(fair: Stage) -> None:
+    """Lock, list, zset and channel carry the prefix."""
+    owner, client = fair.owner(), fair.client(prefix="app:")
     await owner.do(fair.client().fair_lock("app:x").acquire)
     waiting = asyncio.create_task(fair.owner().do(client.fair_lock("x").acquire, timeout=3))
     await until(fair.redis.pubsub_channels, 5, "it listens")

@@ -31,7 +31,13 @@ if TYPE_CHECKING:
     State = dict[bytes, tuple[dict[bytes, Any], int]]
 
 HELPS = (
-    *(b"interlock_request:", b"interlock_queue:", b"interlock_forced:", b"interlock_latch_ending:"),
+    *(
+        b"interlock_request:",
+        b"interlock_queue:",
+        b"interlock_rw_queue:",
+        b"interlock_forced:",
+        b"interlock_latch_ending:",
+    ),
     *(b"interlock_election_leader:", b"interlock_semaphore_queue:"),
     *(b"redisson_unlock_latch", b"redisson_lock_token"),
 )
@@ -104,19 +110,25 @@ class Run:
         self.proxy = proxy
         self.server = server
         self.sent: list[tuple[bytes, ...]] = []
-        self._armed = False
+        self._lost: set[tuple[bytes, ...]] | None = None
         proxy.on_request(self._first, drop_request)
 
     def _first(self, args: Sequence[bytes]) -> bool:
-        armed = self._armed and args[0] in (b"EVALSHA", b"EVAL")
-        self._armed = self._armed and not armed
-        return armed
+        lost, sent = self._lost, tuple(args)
+        if lost is None or args[0] not in (b"EVALSHA", b"EVAL") or sent in lost:
+            return False
+        lost.add(sent)
+        return True
 
     def step(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Make one call, whose first command is lost; then send each earlier command again."""
-        begin, self._armed = len(self.proxy.record), True
+        """Make one call, of which each command is lost once; then send each earlier one again.
+
+        The background may send a command just then. If that were lost alone, an owner of the first
+        core would use its number again.
+        """
+        begin, self._lost = len(self.proxy.record), set()
         result = call(*args, **kwargs)
-        self._armed = False
+        self._lost = None
         for copy in dict.fromkeys(self.sent):
             self._send(copy)
         self.sent += [
@@ -128,8 +140,9 @@ class Run:
 
     def _send(self, copy: tuple[bytes, ...]) -> None:
         keys = {
-            key: (max(self.server.pttl(key), 0), self.server.dump(key))
+            key: (max(self.server.pttl(key), 0), dump)
             for key in self.server.scan_iter()
+            if (dump := self.server.dump(key)) is not None  # it has not expired meanwhile
         }
         before = _state(self.server)
         try:
@@ -289,37 +302,6 @@ def released_before(
     return breaks
 
 
-@pytest.mark.parametrize("kind", OF_ONE_KEY, ids=lambda kind: kind.name)
-def test_no_copy_of_a_break_that_found_nothing_breaks_the_next_hold(
-    kind: Kind, proxy: FaultProxy, redis_client: redis.Redis, redis_url: str
-) -> None:
-    """A holder that released before it was broken uses its id again, and keeps its next hold."""
-    with (
-        interlock.connect(redis_url, card=False) as holding,
-        interlock.connect(redis_url, card=False) as other,
-        interlock.connect(proxy.url(), card=False) as operator,
-    ):
-        lock, copies = kind.make(holding, "name"), list[tuple[bytes, ...]]()
-        lock.acquire()
-        hold = lock.hold
-        holder = hold.holder
-        reader = other.read_write_lock("name").read if kind.name == "read" else None
-        if reader is not None:
-            reader.acquire()
-
-        proxy.on_request(released_before(hold, holder, copies), drop_request)
-        kind.make(operator, "name").force_release(holder=holder)
-        lock.acquire()
-        assert lock.hold.holder == holder
-        before = redis_client.hgetall("name")
-        with suppress(redis.ResponseError):  # it may ask for the entries of readers
-            _ = redis_client.execute_command(*copies[0])
-        assert redis_client.hgetall("name") == before
-        lock.release()
-        if reader is not None:
-            reader.release()
-
-
 def test_no_copy_of_a_break_that_found_nothing_ends_the_next_term(
     proxy: FaultProxy, redis_client: redis.Redis, redis_url: str
 ) -> None:
@@ -341,33 +323,29 @@ def test_no_copy_of_a_break_that_found_nothing_ends_the_next_term(
         assert election.leader() is not None
 
 
-def _last(proxy: FaultProxy) -> tuple[bytes, ...]:
-    return tuple(next(r.args for r in reversed(proxy.record) if r.args[0] == b"EVALSHA"))
-
-
-def test_an_unanswered_transfer_does_not_come_after_the_hold_goes_on(
+def test_an_unanswered_transfer_does_not_come_after_the_lock_is_free(
     proxy: FaultProxy, redis_client: redis.Redis
 ) -> None:
-    """A hand-over that was not answered has no effect once the hold is valid for longer."""
-    options: Any = {"command_timeout": 0.2, "outage_timeout": 0.3, "card": False, "lease": 3}
+    """A hand-over that was not answered ends the hold, and a late copy takes nothing from others."""
+    options: Any = {"command_timeout": 0.2, "outage_timeout": 0.3, "card": False}
     with interlock.connect(proxy.url(), **options) as client:
         lock = client.lock("name")
         lock.acquire()
-        hold = lock.hold
-        hold.extend(5)
-        assert hold.release() is None
+        lock.hold.hand_over(lease=0.1)  # from now on the server knows the script
         lock.acquire()
         hold = lock.hold
         proxy.clear_record()
         proxy.on_request(lambda args: args[0] == b"EVALSHA", drop_request)
         with pytest.raises(ServerUnavailableError):
             hold.hand_over(lease=2)
-        given = _last(proxy)
+        given = next(sent.args for sent in proxy.record if sent.args[0] == b"EVALSHA")
+        assert not hold.valid
         proxy.clear_rules()
-        wait_until(lambda: hold.remaining > 2, 10, "the hold goes on")
+        wait_until(lambda: not redis_client.exists("name"), 10, "the lock is free")
+        _ = redis_client.execute_command(*given)
+        assert not redis_client.exists("name")
+        lock.acquire()
         before = redis_client.hgetall("name")
         _ = redis_client.execute_command(*given)
         assert redis_client.hgetall("name") == before
-        assert hold.valid
         lock.release()
-        assert not redis_client.exists("name")

@@ -11,7 +11,7 @@ from tests.support.cards import waited_channels
 from tests.support.faults import blackhole, command, drop_request, swallow_reply
 from tests.support.servers import wait_until
 
-from interlock._drivers.background import subscriber
+from interlock._drivers2 import subscriber
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Owner, Stage
@@ -30,7 +30,7 @@ async def _waiting(
     The waiter asks next when it gets a message, or at the poll cap.
     """
     stage.redis.hset("name", "somebody:1", 1)
-    lock, owner = stage.client(**{"poll_cap": FOREVER} | options).lock("name"), stage.owner()
+    lock, owner = stage.client(**options).lock("name"), stage.owner()
     task = asyncio.create_task(owner.do(lock.acquire, timeout=20))
     await until(lambda: stage.redis.pubsub_numsub(CHANNEL)[0][1] == 1, 10, "it is subscribed")
     await until(lambda: proxy.commands["EVALSHA"] >= 2, 10, "it looked once more")
@@ -64,23 +64,19 @@ async def test_a_half_open_subscriber_is_found(
     stage: Stage, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A half-open subscriber connection is found by PING and replaced; waiters look again."""
-    monkeypatch.setattr(subscriber, "PING_INTERVAL", 0.3)
+    monkeypatch.setattr(subscriber, "SILENCE", 1.0)
     task, lock, owner = await _waiting(stage, proxy)
     subscriptions = proxy.commands["SUBSCRIBE"]
     proxy.on_request(command("PING", nth=1), blackhole)
     await until(lambda: proxy.fired, 10, "it pings")
+    await until(lambda: proxy.commands["SUBSCRIBE"] > subscriptions, 10, "it connects anew")
     stage.redis.delete("name")
     stage.redis.publish(CHANNEL, "0")
     await _granted(stage, task, lock, owner)
-    assert proxy.commands["SUBSCRIBE"] > subscriptions
 
 
-async def test_a_quiet_subscriber_is_left_alone(
-    stage: Stage, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_quiet_subscriber_is_left_alone(stage: Stage, proxy: FaultProxy) -> None:
     """A connection that brings only PONGs is good, with channels and with none left."""
-    # Long enough that a machine which stalls does not make it a dead one.
-    monkeypatch.setattr(subscriber, "PING_INTERVAL", 0.7)
     task, lock, owner = await _waiting(stage, proxy)
     await until(lambda: proxy.commands["PING"] >= 3, 10, "it was pinged")
     stage.redis.delete("name")
@@ -97,10 +93,10 @@ async def test_a_subscription_that_fails(
     stage: Stage, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch, fault: Any
 ) -> None:
     """While no subscription succeeds, waiters poll and none fails; later ones get messages."""
-    monkeypatch.setattr(subscriber, "PING_INTERVAL", 0.2)
+    monkeypatch.setattr(subscriber, "SILENCE", 1.0)
     proxy.on_request(command("SUBSCRIBE"), fault)
     stage.redis.hset("name", "somebody:1", 1)
-    lock, owner = stage.client(poll_cap=0.5).lock("name"), stage.owner()
+    lock, owner = stage.client().lock("name"), stage.owner()
     task = asyncio.create_task(owner.do(lock.acquire, timeout=20))
     await until(lambda: proxy.commands["SUBSCRIBE"] >= 2, 10, "it tries to subscribe")
     assert not task.done()
@@ -121,8 +117,8 @@ async def test_a_thousand_failed_subscriptions_leak_nothing(
 
     The connection hears messages.
     """
-    monkeypatch.setattr(subscriber, "FIRST_RECONNECT_PAUSE", 0.0)
-    monkeypatch.setattr(subscriber, "LONGEST_RECONNECT_PAUSE", 0.0)
+    monkeypatch.setattr(subscriber, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(subscriber, "LONGEST_PAUSE", 0.0)
     # A card has a connection of its own.
     task, lock, owner = await _waiting(stage, proxy, card=False)
     before = proxy.open_connections
@@ -139,7 +135,7 @@ async def test_a_thousand_failed_subscriptions_leak_nothing(
 
 async def test_no_message_and_no_lease(stage: Stage, proxy: FaultProxy) -> None:
     """A lock without a TTL that vanishes without a message is acquired at the poll cap."""
-    task, lock, owner = await _waiting(stage, proxy, poll_cap=0.4)
+    task, lock, owner = await _waiting(stage, proxy)
     assert stage.redis.pttl("name") == -1
     stage.redis.delete("name")
     await _granted(stage, task, lock, owner)

@@ -18,7 +18,7 @@ from tests.support.faults import command, delay_reply
 
 from interlock import HoldLostError, ServerUnavailableError
 from interlock._core.insight.card import CARD, INDEX
-from interlock._drivers.background.renewer import Renewer, _Lane
+from interlock._drivers.background.reporter import _Lane
 from interlock.observe import Observer, SlowAcquire
 
 if TYPE_CHECKING:
@@ -189,33 +189,33 @@ async def test_no_thread_asks_for_what_every_machine_knows(
     lock, owner = stage.lock(client), stage.owner()
     assert await owner.do(lock.acquire)
     await owner.do(lock.release)
-    assert "interlock-renewer" in names
+    assert "interlock-reporter" in names
     assert "interlock-resolver" not in names
 
 
 def _named(redis_client: redis.Redis) -> list[str]:
-    """Return the ids of the connections that renew."""
+    """Return the ids of the connections that write cards."""
     clients: list[dict[str, str]] = redis_client.client_list()
     return [each["id"] for each in clients if each["name"].startswith("interlock:")]
 
 
 async def _stuck(client: Any, redis_client: redis.Redis, name_server: NameServer) -> None:
-    """Let the thread that renews the holds of *client* connect in vain, and more work wait."""
+    """Let the thread that writes the card of *client* connect in vain, and more work wait."""
     await until(lambda: _named(redis_client), SOON, "the thread has connected")
     name_server.silent = True
     for each in _named(redis_client):
         _ = redis_client.client_kill_filter(_id=each)
-    renewer = client._driver._renewer
-    [lane] = renewer._lanes.values()
+    reporter = client._driver._reporter
+    [lane] = reporter._lanes.values()
 
     def waits() -> bool:
-        client._driver.session.watchdog.renew_now(time.monotonic())
+        client._driver.state.write_card()
         return bool(lane._works.qsize())
 
     await until(waits, SOON, "more work waits for the thread")
 
 
-PATIENT = {"lease": 240, "command_timeout": 40.0, "log": False}
+PATIENT = {"lease": 240, "command_timeout": 40.0}
 """Options of a client that connects for longer than a test waits."""
 
 
@@ -269,7 +269,8 @@ async def test_a_card_that_the_busy_thread_does_not_take(
 
     monkeypatch.setattr(_Lane, "take", refuse_once)
     _ = redis_client.delete("goes")
-    client._driver.session.watchdog.renew_now(time.monotonic())
+    with pytest.raises(HoldLostError):
+        await owner.do(locks[1].extend, 200)
     await until(lambda: refused, SOON, "the card is refused")
     await until(
         lambda: b"x " in b" ".join(redis_client.hkeys(card)),  # type: ignore[arg-type]
@@ -298,26 +299,4 @@ async def test_close_while_the_thread_connects(
 
 
 def _lanes() -> list[str]:
-    return [it.name for it in threading.enumerate() if it.name == "interlock-renewer-node"]
-
-
-@pytest.mark.parametrize("face", ["sync"], indirect=True)
-async def test_close_by_a_finalizer_in_the_renewal_thread(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No thread is left that would wait for work for ever."""
-    client, owner = stage.client(), stage.owner()
-    sweep = Renewer._sweep
-    closed = threading.Event()
-
-    def closes(renewer: Renewer) -> None:
-        sweep(renewer)
-        if len(client._driver.session.holds) and not closed.is_set():
-            closed.set()
-            client.close()
-
-    monkeypatch.setattr(Renewer, "_sweep", closes)
-    assert await owner.do(stage.lock(client).acquire)
-    client._driver.session.watchdog.renew_now(time.monotonic())
-    await until(closed.is_set, SOON, "the client is closed")
-    await until(lambda: not _lanes(), SOON, "no thread is left")
+    return [it.name for it in threading.enumerate() if it.name == "interlock-reporter-node"]

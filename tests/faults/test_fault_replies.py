@@ -25,15 +25,15 @@ from tests.support.faults import (
 )
 
 from interlock import HoldLostError, ServerUnavailableError
-from interlock._core.scripts import lock as scripts
+from interlock._core.scripts import locks as scripts
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Owner, Stage
     from tests.support.proxy import FaultProxy
 
-ACQUIRE = scripts._LOCK_ACQUIRE.sha
-RELEASE = scripts._LOCK_RELEASE["PUBLISH"].sha
-RENEW = scripts._LOCK_RENEW.sha
+ACQUIRE = scripts.ACQUIRE.sha
+RELEASE = scripts.RELEASE["PUBLISH"].sha
+RENEW = scripts.RENEW.sha
 NOISE = 5.0
 """Seconds by which a call may end late on a machine that stalls."""
 
@@ -138,7 +138,10 @@ async def test_every_reply_of_an_acquire_is_lost(stage: Stage, proxy: FaultProxy
 
 
 async def test_every_reply_of_a_reentry_is_lost(stage: Stage, proxy: FaultProxy) -> None:
-    """A re-entry without a reply raises; the depth stays as it was, soon on the server too."""
+    """A re-entry without a reply raises; the depth stays as it was.
+
+    That on the server is a copy, which may be too large.
+    """
     lock, owner = await _warm(stage)
     await owner.do(lock.acquire)
     hold = await owner.do(lambda: lock.hold)
@@ -146,13 +149,12 @@ async def test_every_reply_of_a_reentry_is_lost(stage: Stage, proxy: FaultProxy)
     with pytest.raises(ServerUnavailableError):
         await owner.do(lock.acquire, timeout=0)
     assert (hold.depth, hold.valid) == (1, True)
-    await until(lambda: stage.redis.hvals("name") == [b"1"], 10, "the server counts 1 again")
     await owner.do(lock.release)
     assert not stage.redis.exists("name")
 
 
 async def test_every_reply_of_a_release_is_lost(stage: Stage, proxy: FaultProxy) -> None:
-    """A release without a reply raises after the outage time, and succeeds when tried again."""
+    """A release without a reply raises after the outage time; the background goes on with it."""
     lock, owner = await _warm(stage, outage_timeout=0.3)
     for action in (drop_reply, swallow_reply, drop_request):
         assert await owner.do(lock.acquire)
@@ -161,8 +163,7 @@ async def test_every_reply_of_a_release_is_lost(stage: Stage, proxy: FaultProxy)
             await owner.do(lock.release)
         assert not await owner.do(lambda: bool(lock.hold))
         proxy.clear_rules()
-        await owner.do(lock.release)
-        assert not stage.redis.exists("name")
+        await until(lambda: not stage.redis.exists("name"), 10, "it is released")
 
 
 async def test_an_acquire_that_is_executed_late(stage: Stage, proxy: FaultProxy) -> None:
@@ -210,7 +211,7 @@ async def test_a_late_reply_leaves_nothing_behind(stage: Stage, proxy: FaultProx
     lock, first = client.lock("name", lease=0.2), client.lock("name")
     for step in (first.acquire, first.release):
         await owner.do(step)
-    proxy.on_request(command("EVALSHA", ACQUIRE), delay_reply(0.3))
+    proxy.on_request(command("EVALSHA"), delay_reply(0.3))
     started = time.monotonic()
     with contextlib.suppress(ServerUnavailableError):
         assert not await owner.do(lock.acquire, timeout=0.7)
@@ -246,11 +247,11 @@ async def test_an_unknown_script_is_told_once(stage: Stage, proxy: FaultProxy) -
     """A server that forgot a script is sent its text once for each command, which runs once."""
     lock, owner = await _warm(stage)
     for script, step, depth in (
-        (scripts._LOCK_ACQUIRE, lock.acquire, 1),
-        (scripts._LOCK_ACQUIRE, lock.acquire, 2),
-        (scripts._LOCK_RELEASE["PUBLISH"], lock.release, 1),
-        (scripts._LOCK_QUERY, lock.locked, 1),
-        (scripts._LOCK_RELEASE["PUBLISH"], lock.release, 0),
+        (scripts.ACQUIRE, lock.acquire, 1),
+        (scripts.ACQUIRE, lock.acquire, 2),
+        (scripts.RELEASE["PUBLISH"], lock.release, 1),
+        (scripts._QUERY, lock.locked, 1),
+        (scripts.RELEASE["PUBLISH"], lock.release, 0),
     ):
         stage.redis.script_flush()
         proxy.clear_record()
@@ -264,9 +265,12 @@ async def test_an_unknown_script_is_told_once(stage: Stage, proxy: FaultProxy) -
 
 # One thread renews for both faces.
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
-async def test_an_unknown_script_in_a_renewal(stage: Stage) -> None:
+async def test_an_unknown_script_in_a_renewal(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A server that forgets the scripts all the time costs no hold."""
-    client, owner = stage.client(renewed="soon", renew_batch=2), stage.owner()
+    monkeypatch.setattr("interlock._core.upkeep.watchdog.BATCH", 2)
+    client, owner = stage.client(renewed="soon"), stage.owner()
     locks = [client.lock(f"name-{number}") for number in range(5)]
     for lock in locks:
         await owner.do(lock.acquire)

@@ -61,8 +61,8 @@ async def test_restarted_empty_and_noticed_by_asking(own: Stage, fresh_server: R
             await owner.do(call)
         assert not fresh_server.execute("EXISTS", lock.name), "nothing is taken anew"
     assert not await owner.do(locks[3].owned)
-    # An owner that learned of the loss by `acquire` or `owned` has to release the hold.
-    for lock in (locks[1], locks[3]):
+    # An owner that learned of the loss by another call than `release` has to release the hold.
+    for lock in locks[1:]:
         with pytest.raises(HoldLostError):
             await owner.do(lock.acquire)
         with pytest.raises(HoldLostError):
@@ -102,7 +102,7 @@ async def test_restarted_empty_while_waited_for(own: Stage, fresh_server: RedisS
 
     They wait for no message and for no lease to end.
     """
-    client = own.client(poll_cap=0.5)
+    client = own.client()
     own.redis.hset("name", "somebody:1", 1)
     inside: list[int] = []
 

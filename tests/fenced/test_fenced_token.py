@@ -11,7 +11,7 @@ from tests.lock.children import Child
 from tests.lock.lock_like import renewed
 from tests.support.proxy import command, drop_reply, drop_request, duplicate
 
-from interlock._core.locks.fenced_lock import REMEMBERED, Tokens
+from interlock._core.model.tokens import REMEMBERED, Tokens
 
 if TYPE_CHECKING:
     import redis

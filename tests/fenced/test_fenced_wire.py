@@ -18,7 +18,7 @@ JAVA = "2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:38"
 
 async def test_java_and_we_draw_from_one_counter(stage: Stage) -> None:
     """A lock that Java holds is refused until Java's message comes; our token is the one after."""
-    client, owner = stage.client(poll_cap=30), stage.owner()
+    client, owner = stage.client(), stage.owner()
     lock = stage.lock(client, "orders")
     stage.redis.set("redisson_lock_token:{orders}", 41)
     stage.redis.hset("orders", JAVA, 1)

@@ -185,7 +185,7 @@ CONNECTING: list[Mistake] = [
         interlock.connect().close()
         """,
         "EmbeddedWarning",
-        "these locks reach only this user's processes",
+        "only your processes on this machine share",
         "set INTERLOCK_URL",
         code=0,
     ),

@@ -47,7 +47,7 @@ async def test_a_waiter_waits_for_its_values_only(stage: Stage) -> None:
 
     It does not matter how long other values of the group are held or waited for.
     """
-    client = stage.client(poll_cap=30)
+    client = stage.client()
     owners = [stage.owner() for _ in range(4)]
     first, second = client.group_lock("g", ["a"]), client.group_lock("g", ["b"])
     await owners[0].do(first.acquire)

@@ -90,4 +90,4 @@ def test_agents_share_a_limit(hosts: Hosts, redis_client: redis.Redis) -> None:
     shutil.copy(EXAMPLES / "pydantic_ai/agents.py", hosts.directory)
     assert hosts.start("agents").wait(SOON) == 0, hosts.log()
     assert hosts.log() == "4 answers\n"
-    assert redis_client.get("model") == b"2"
+    assert not redis_client.exists("interlock_limited:{model}")

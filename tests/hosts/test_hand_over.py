@@ -119,13 +119,12 @@ def test_ctrl_c_anywhere_in_an_adoption(
         if adopted is not None:
             adopted.release()
         # A hold that was returned is its thread's, also if the caller never got it.
-        kept = [hold for hold in other._driver.session.holds if not hold.abandoned()]
-        assert not kept or ended(str(blow)), str(blow)
-        wait_until(lambda: not other._driver._renewer._cleanups, 5, f"{blow} leaves no clean-up")
         if other.lock("name").hold is not None:
             # Python has no place between the end of a call and the next step of the caller.
             left.append(str(blow))
             other.lock("name").release()
+        live = other._second_driver().session.live
+        wait_until(lambda live=live: not live, 5, f"{blow} leaves nothing")
         with contextlib.suppress(NotHeldError):
             other.adopt(ticket).release()
         redis_client.delete("name")
@@ -256,11 +255,11 @@ def test_a_hold_is_extended_and_never_shortened(
     hold.release()
 
 
-def test_what_could_not_be_handed_over_is_held(redis_url: str, proxy: FaultProxy) -> None:
-    """A hold stays with its holder if it cannot be handed over because the server is silent."""
+def test_what_could_not_be_handed_over_is_over(redis_url: str, proxy: FaultProxy) -> None:
+    """If the server is silent, the hold is over all the same, and the lock is free soon after."""
     url = proxy.url()
     with (
-        interlock.connect(url, outage_timeout=0.3, command_timeout=0.2, lease=5) as one,
+        interlock.connect(url, outage_timeout=0.3, command_timeout=0.2) as one,
         interlock.connect(redis_url) as other,
     ):
         hold = held(one.lock("name"))
@@ -268,8 +267,9 @@ def test_what_could_not_be_handed_over_is_held(redis_url: str, proxy: FaultProxy
         proxy.disconnect()
         with pytest.raises(ServerUnavailableError):
             hold.hand_over()
-        assert hold.valid
+        assert not hold.valid
+        with pytest.raises(NotHeldError):
+            hold.release()
         assert not other.lock("name").acquire(blocking=False)
         proxy.start_accepting()
-        hold.release()
-        assert other.lock("name").acquire(timeout=5)
+        assert other.lock("name").acquire(timeout=10)

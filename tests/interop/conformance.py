@@ -232,7 +232,7 @@ class _Comparison(Stage):
         self._client = driver.client_id
         self._owner = re.compile(rf"{re.escape(driver.client_id)}:[^:\s]+")
         given: dict[int, list[str]] = {}
-        waiting: list[Call] = []
+        waiting: dict[str, Call] = {}
         for number, step in enumerate(steps):
             self._acting = step.thread
             executed = self._executed() if step.waits else None
@@ -243,9 +243,10 @@ class _Comparison(Stage):
                 outcome.unsupported = True
                 break
             if step.waits:
-                waiting.append(call)
+                waiting[step.thread] = call
+            self._waits = list(waiting)
             found = self._seen(call, answer, states[number], executed, settle=bool(waiting))
-            waiting = [each for each in waiting if not each.done()]
+            waiting = {who: each for who, each in waiting.items() if not each.done()}
             outcome.steps += 1
             outcome.departures += _departures(states[number], found)
             if outcome.departures:

@@ -96,7 +96,7 @@ def connect(agent: Agent, server: RedisServer, client: str = "main", **options: 
     if agent.language == "java":
         agent.connect(client=client, addresses=[server.url()], **options)
     else:
-        agent.connect(client=client, url=server.url(), options={"poll_cap": POLL_CAP, **options})
+        agent.connect(client=client, url=server.url(), options=options)
 
 
 @pytest.fixture(params=["java>sync", "sync>java", "java>asyncio", "asyncio>java"])

@@ -99,21 +99,21 @@ class Pair:
         return Party(self.first, thread, of), Party(self.second, thread, of)
 
 
-def counts_wake(pair: Pair) -> None:
+def counts_wake(pair: Pair, **target: Any) -> None:
     """Check that permits and a count of one language wake a waiter of the other."""
-    giver, taker = pair.at("semaphore")
+    giver, taker = pair.at("semaphore", **target)
     assert giver.ask("try_set_permits", n=1)
     assert giver.ask("acquire", timeout=0)
     waiting = taker.wait(timeout=30)
     giver.ask("release")
     assert waiting.result(PROMPT).value is True
-    giver, taker = pair.at("leased_semaphore")
+    giver, taker = pair.at("leased_semaphore", **target)
     assert giver.ask("try_set_permits", n=1)
     ids = giver.ask("acquire", timeout=0, lease=60)
     waiting = taker.wait(timeout=30, lease=60)
     giver.ask("release", ids=ids)
     assert len(waiting.result(PROMPT).value) == 1
-    giver, taker = pair.at("latch")
+    giver, taker = pair.at("latch", **target)
     assert giver.ask("try_set_count", n=1)
     waiting = taker.wait("wait", timeout=30)
     giver.ask("count_down")

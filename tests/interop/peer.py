@@ -34,7 +34,17 @@ _FACTORIES = {
     "leased_semaphore": "leased_semaphore",
     "latch": "count_down_latch",
 }
-_LOCK_LIKE = {"lock", "non_reentrant", "fair", "read", "write", "fenced", "spin", "group", *_JOINT}
+_LOCK_LIKE = {
+    "lock",
+    "non_reentrant",
+    "fair",
+    "read",
+    "write",
+    "fenced",
+    "spin",
+    "group",
+    *_JOINT,
+}
 
 
 class Peer:
@@ -54,7 +64,8 @@ class Peer:
             case "sleep":
                 return await settled(self._sleep(command["seconds"]))
             case "connect":
-                client = self._face.connect(command["url"], **command.get("options", {}))
+                options = command.get("options", {})
+                client = self._face.connect(command["url"], **options)
                 self._odd = command.get("odd", False)
                 self._clients[command.get("client", "main")] = client
                 return client.client_id
@@ -193,7 +204,7 @@ def in_threads(peer: Peer) -> None:
 
     def serve(work: queue.SimpleQueue[Command]) -> None:
         while True:
-            drive(answer(peer, work.get(), current_owner().number))
+            drive(answer(peer, work.get(), current_owner().identity))
 
     def lane(name: str) -> Callable[[Command], None]:
         work: queue.SimpleQueue[Command] = queue.SimpleQueue()
@@ -214,7 +225,7 @@ async def in_tasks(peer: Peer) -> None:
 
     async def serve(work: asyncio.Queue[Command]) -> None:
         while True:
-            await answer(peer, await work.get(), current_owner().number)
+            await answer(peer, await work.get(), current_owner().identity)
 
     lanes: dict[str, asyncio.Queue[Command]] = {}
     tasks: list[asyncio.Task[None]] = []

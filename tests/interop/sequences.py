@@ -189,12 +189,16 @@ SEQUENCES: dict[str, list[Step]] = {
 ON_PURPOSE: dict[str, dict[str, range]] = {
     "a-token-for-each-hold": {"fenced": range(1, 12)},
     "a-free-fair-lock-cannot-be-released": {"fair": range(8, 9)},
+    "a-reader-has-one-entry": {"read": range(1, 4)},
+    "a-forced-release-removes-the-entries-of-readers": {
+        "read": range(10, 12),
+        "read-force": range(2, 3),
+    },
     "a-refused-release-is-silent": {"read": range(8, 9), "write": range(8, 9)},
     "writers-leases-do-not-add-up": {"write": range(1, 4)},
     "a-re-entry-never-shortens": {"lock-leases": range(2, 5)},
     "a-lock-goes-to-the-next-waiter": {
         "lock-waiting": range(2, 3),
-        "semaphore": range(5, 6),
     },
     "waiters-keep-asking": {"fair-waiting": range(1, 5)},
     "a-partial-release-is-silent": {"group": range(5, 6)},

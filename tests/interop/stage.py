@@ -51,6 +51,7 @@ class Stage:
         self._owner = re.compile("")
         self._client = ""
         self._acting = ""
+        self._waits: list[str] = []
 
     def close(self) -> None:
         """Stop listening."""
@@ -66,7 +67,7 @@ class Stage:
         self._owner = re.compile(rf"{self._client}:\d+")
         states: list[State] = []
         given: dict[int, list[str]] = {}
-        waiting: list[Future[Answer]] = []
+        waiting: dict[str, Future[Answer]] = {}
         for number, step in enumerate(steps):
             rest, self._acting = dict(step.rest), step.thread
             if step.permits is not None:
@@ -74,15 +75,16 @@ class Stage:
             ending = agent.start(threads[step.thread], step.do, kind=step.kind, name=name, **rest)
             state: State = {"step": f"{step.thread} {step.do} {step.kind} {step.rest}"}
             if step.waits:
-                waiting.append(ending)
+                waiting[step.thread] = ending
                 state["answer"] = "waits"
             else:
                 state["answer"] = self._answer(ending, given, number)
             if waiting:  # let it begin to, or go on because of this
                 settle()
             assert not (step.waits and ending.done()), state
-            waiting = [future for future in waiting if not future.done()]
+            self._waits = list(waiting)
             states.append(state | {"keys": self._keys(), "messages": self._messages()})
+            waiting = {who: future for who, future in waiting.items() if not future.done()}
         assert not waiting
         return states
 
@@ -134,8 +136,13 @@ class Stage:
             messages.append([channel, self._text(message["data"])])
 
     def _word(self, owner: str) -> str:
-        """Return the word for *owner*; a new owner belongs to the thread that acted last."""
-        return self._ids.setdefault(owner, f"<{self._acting}>")
+        """Return the word for *owner*.
+
+        A new one belongs to the one that acted last, or to the thread that has waited longest if that
+        one does not wait.
+        """
+        acting = self._acting in self._waits or not self._waits
+        return self._ids.setdefault(owner, f"<{self._acting if acting else self._waits[0]}>")
 
     def _date(self, score: float) -> str:
         if score >= _NEVER:

@@ -70,7 +70,7 @@ class Fleet:
 
 def python_options() -> dict[str, Any]:
     """Return how clients are made."""
-    return {"lease": LEASE, "poll_cap": 5.0}
+    return {"lease": LEASE}
 
 
 @pytest.fixture(params=["single", "cluster", "sentinel"])

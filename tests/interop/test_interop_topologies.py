@@ -47,7 +47,7 @@ def cluster(
         addresses = [f"redis://127.0.0.1:{node.port}" for node in nodes.nodes]
         agents["java"].connect(mode="cluster", addresses=addresses)
         for face in LANGUAGES[1:]:
-            agents[face].connect(url=nodes.url(), options={"poll_cap": POLL_CAP})
+            agents[face].connect(url=nodes.url())
         yield agents
 
 
@@ -61,7 +61,7 @@ def watched(
         addresses = [f"redis://127.0.0.1:{sentinel.port}" for sentinel in servers.sentinels]
         agents["java"].connect(mode="sentinel", addresses=addresses, service=servers.service)
         for face in LANGUAGES[1:]:
-            agents[face].connect(url=servers.url(), options={"poll_cap": POLL_CAP})
+            agents[face].connect(url=servers.url())
         yield servers, agents
 
 

@@ -23,6 +23,9 @@ LOSSES = ("IllegalMonitorStateException", "NotHeldError", "HoldLostError", "Redi
 HASTE = ("QuorumError", "ServerUnavailableError")
 """What a red lock raises if servers take longer than it waits for them."""
 
+CLOCK = 0.002
+"""Seconds by which a lease may end early: the server counts whole milliseconds. Ours allow for it."""
+
 
 class Toil:
     """The work, and its history.
@@ -168,6 +171,8 @@ class Toil:
             given_up, ended = got.ended, time.monotonic() + (lease or LEASE)
         except AgentError as error:
             ended = time.monotonic()
+            if error.kind == "HoldLostError":
+                self._leave(agent, f"lane {lane}", target)  # each entry of it must be released
             excused = (lease is not None and ended > got.started + lease - 0.1) or slot.paused(
                 got.started, ended
             ) is not None
@@ -180,7 +185,7 @@ class Toil:
                 ended = math.inf
             elif not excused and not may_vanish(slot, name):
                 self._fault(f"{slot.language} {lane} lost {name}, lease {lease}: {error}; {got}")
-        certain = given_up if lease is None else min(given_up, got.started + lease)
+        certain = given_up if lease is None else min(given_up, got.started + lease - CLOCK)
         # A process that is frozen renews nothing; permits of the semaphore need no renewal.
         paused = slot.paused(got.started, given_up)
         if lease is None and name != "permits" and paused is not None:

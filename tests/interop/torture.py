@@ -8,7 +8,6 @@ The Python processes have more trouble, unless ``--without`` leaves it out:
 
 * ``stalls``: connections stand still, are given up, and come alive after later calls were answered.
   So commands arrive twice, and late.
-* ``ids``: both processes ask for the same client id.
 * ``names``: each name is a member of a `str` enumeration, which reads otherwise when printed.
 """
 
@@ -39,9 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PEER = Path(__file__).with_name("peer.py")
-POLL_CAP = 1.0
 LANES = 4
-TROUBLE = ("stalls", "ids", "names")
+TROUBLE = ("stalls", "names")
 """What the Python processes suffer beside pauses and kills."""
 STALL = 3.0
 """Seconds for which a connection stands still, at most: longer than the command time-out of 1 s."""
@@ -91,11 +89,8 @@ class Torture:
             agent = Agent(language, [sys.executable, str(PEER), language], log).__enter__()
             options: dict[str, object] = {
                 "lease": LEASE,
-                "poll_cap": POLL_CAP,
                 "fair_wait": LEASE,
             }
-            if "ids" in self._suffers:
-                options["client_id"] = "1ab"  # the library makes them different clients
             odd = "names" in self._suffers
             if "stalls" not in self._suffers:
                 agent.connect(url=server.url(), options=options, odd=odd)

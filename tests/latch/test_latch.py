@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,6 @@ from tests.support.proxy import command, swallow_reply
 
 import interlock
 from interlock import LatchDeletedError, MisuseWarning
-from interlock._core.objects import count_down_latch
 
 if TYPE_CHECKING:
     import redis
@@ -34,34 +32,24 @@ async def _waiting(stage: Stage, latch: Any, **options: Any) -> asyncio.Task[Any
     return task
 
 
-def test_an_earlier_opening_is_heard_behind_nobody(
-    redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One that came before an opening goes on, although the latch was set again before it queued.
+def test_an_earlier_opening_is_heard_behind_nobody(redis_url: str) -> None:
+    """One that came before an opening goes on, although the latch was set again before it stood.
 
-    Others wait for the next opening by then. It does not stand behind them.
+    Others wait for the next opening by then.
     """
-    looked, may_queue = threading.Event(), threading.Event()
-    right = count_down_latch.wait_in_queue
-
-    def slow(*args: Any, **options: Any) -> Any:
-        if not looked.is_set():  # of the first one
-            looked.set()
-            assert may_queue.wait(60)
-        return right(*args, **options)
-
-    monkeypatch.setattr(count_down_latch, "wait_in_queue", slow)
-    with interlock.connect(redis_url, poll_cap=60) as client, ThreadPoolExecutor() as threads:
-        latch = client.count_down_latch("name")
+    with interlock.connect(redis_url) as client, ThreadPoolExecutor() as threads:
+        latch, driver = client.count_down_latch("name"), client._second_driver()
         assert latch.try_set_count(1)
-        first = threads.submit(latch.wait, 60)
-        assert looked.wait(60)
+        step = latch._recipe.wait(float("inf"))
+        call = step.begin()
+        assert call is not None
+        assert not step.done(call.script.decode(driver.send(call)))
         latch.count_down()
         assert latch.try_set_count(1)
         second = threads.submit(latch.wait, 60)
-        wait_until(lambda: bool(client._driver.session.waiters.queues), 60, "the second waits")
-        may_queue.set()
-        assert first.result(30)
+        places = driver.session.queues.places
+        wait_until(lambda: bool(places), 60, "the second waits")
+        assert threads.submit(driver.run, step.rest(None)).result(30)
         assert not second.done()
         latch.count_down()
         assert second.result(30)
@@ -91,11 +79,11 @@ async def test_an_opening_is_not_missed(stage: Stage, proxy: FaultProxy) -> None
     owner, latch = stage.owner(), stage.lock(stage.client())
     proxy.drop_messages = True
     await owner.do(latch.try_set_count, 1)
-    waiting = await _waiting(stage, stage.lock(stage.client(proxy.url(), poll_cap=0.5)))
+    waiting = await _waiting(stage, stage.lock(stage.client(proxy.url())))
     await owner.do(latch.count_down)
     await owner.do(latch.try_set_count, 1)
     assert await asyncio.wait_for(waiting, 20) is True
-    again = await _waiting(stage, stage.lock(stage.client(proxy.url(), poll_cap=0.5)))
+    again = await _waiting(stage, stage.lock(stage.client(proxy.url())))
     await asyncio.sleep(0.7)  # longer than its poll cap
     assert not again.done(), "an earlier opening does not let it go on"
     await owner.do(latch.delete)

@@ -39,7 +39,7 @@ async def test_java_ends_it(stage: Stage, how: str) -> None:
     Java's deletion leaves no note, so the waiter takes it for an opening.
     """
     stage.redis.set("name", 1)
-    waiting = asyncio.create_task(stage.owner().do(stage.lock(stage.client(poll_cap=60)).wait))
+    waiting = asyncio.create_task(stage.owner().do(stage.lock(stage.client()).wait))
     await until(stage.redis.pubsub_channels, 5, "it waits")
     stage.redis.delete("name")
     channel = "redisson_countdownlatch__channel__{name}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interlock import ServerUnavailableError
-from interlock._core.model.effects import Eval, Script
+from interlock._core.model.calls import Eval, Script
 from interlock._drivers import fan_out
 from interlock._links import exchange
 from interlock._links.connection import Connection
@@ -77,7 +77,7 @@ def test_one_that_a_single_thread_receives_from(redis_url: str) -> None:
     connection = SharedConnection(Endpoint.from_url(redis_url), 30)
     connection._in_turn = None
     connection.close()
-    assert connection.receive_in_turn(None, 20)
+    assert connection.receive_in_turn(20)
     error = meaning(connection.messages.popleft())
     with pytest.raises(ServerUnavailableError, match=r"^lost the connection to [^ ]+ "):
         connection.raise_broken(error)

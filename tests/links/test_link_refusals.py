@@ -218,13 +218,11 @@ async def test_every_version_is_understood(
     for code, trouble in TROUBLES.items():
         with trouble(server), _refused(code):
             await owner.do(lock.acquire, timeout=0)
-    for missing in ("hset", "publish"):
-        server.execute("ACL", "SETUSER", "default", f"-{missing}")
-        with pytest.raises(ServerUnavailableError) as caught:
-            await owner.do(lock.acquire, timeout=0)
-            await owner.do(lock.release)
-        assert caught.value.code == "NOPERM", missing
-        server.execute("ACL", "SETUSER", "default", "+@all")
+    server.execute("ACL", "SETUSER", "default", "-hset")
+    with pytest.raises(ServerUnavailableError) as caught:
+        await owner.do(lock.acquire, timeout=0)
+    assert caught.value.code == "NOPERM"
+    server.execute("ACL", "SETUSER", "default", "+@all")
     await until(lambda: not server.execute("EXISTS", "name"), 10, "what was begun is undone")
     server.execute("SET", "name", "text")
     with pytest.raises(WrongTypeError):

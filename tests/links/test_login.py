@@ -7,7 +7,6 @@ import logging
 import sys
 import threading
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,7 +18,6 @@ from tests.support.servers import ClusterServers, RedisServer
 
 import interlock
 from interlock import ConfigError, ServerUnavailableError
-from interlock._drivers.background import subscriber
 from interlock._links import login
 
 if TYPE_CHECKING:
@@ -229,39 +227,6 @@ async def test_a_refused_change_leaves_open_connections(rotation: Rotation, stag
     rotation.server.execute("ACL", "SETUSER", "app", "resetpass", ">not yet")
     wait_until(lambda: rotation.logins() > before, 10, "the client tries again")
     await owner.do(lock.release)
-
-
-def hears_anew(lane: Any, before: object) -> bool:
-    """Tell whether *lane* hears by another connection than *before*."""
-    return lane._connection is not before and lane.hearing
-
-
-async def test_a_new_password_is_no_failure_of_the_subscription(
-    rotation: Rotation, stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A subscription that connects anew for another password does not pause, as after a failure.
-
-    Meanwhile its waiters would hear nothing, and lose their place to others.
-    """
-    monkeypatch.setattr(subscriber, "FIRST_RECONNECT_PAUSE", 1000.0)
-    now = {"password": rotation.password}
-    client = stage.client(
-        url_of(rotation.server), credentials=lambda: ("app", now["password"], 0.2), poll_cap=60
-    )
-    holder, waiter = stage.owner(), stage.owner()
-    lock = client.lock("name")
-    await holder.do(lambda: lock.acquire(timeout=5))
-    waiting = asyncio.ensure_future(waiter.do(lambda: lock.acquire(timeout=60)))
-    await stage.waits()
-    [lane] = client._driver._subscriber._lanes.values()
-    for number in range(3):
-        before = lane._connection
-        rotation.server.execute("ACL", "SETUSER", "app", f">another {number}")
-        now["password"] = f"another {number}"
-        await until(partial(hears_anew, lane, before), 20, "it hears again")
-    await holder.do(lock.release)
-    assert await waiting
-    await waiter.do(lock.release)
 
 
 async def test_a_token_that_is_new_each_time_ends_no_subscription(

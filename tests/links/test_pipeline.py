@@ -12,7 +12,7 @@ import pytest
 from tests.recorder import Recorder
 from tests.support.patience import let_others_run
 
-from interlock._core.model.effects import Eval, Script
+from interlock._core.model.calls import Eval, Script
 from interlock._drivers.aio_fan_out import FanOut
 from interlock._drivers.aio_tasks import OwnTasks
 from interlock._links.endpoint import Endpoint
@@ -21,6 +21,7 @@ from interlock._links.pipeline import Pipeline
 from interlock._links.resp import ReplyError, pack
 from interlock._links.urls import open_url
 from interlock.errors import ServerUnavailableError
+from interlock.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -106,13 +107,13 @@ async def test_a_command_in_a_hurry_has_its_time_however_it_is_written(
 
 
 async def test_who_wants_to_know_first_is_told_first(pipeline: Pipeline) -> None:
-    """`Eval.then` is called before the waiter of the reply goes on.
+    """*then* is called before the waiter of the reply goes on.
 
     So is the error in place of a reply. A reply is dropped if its waiter has gone.
     """
     told: list[object] = []
-    calls = [Eval(SCRIPT, ("x",), (), then=told.append) for _ in range(4)]
-    first, dropped, refused, never = [pipeline.begin(call, 60.0) for call in calls]
+    calls = [Eval(SCRIPT, ("x",), ()) for _ in range(4)]
+    first, dropped, refused, never = [pipeline.begin(call, 60.0, told.append) for call in calls]
     waiting = asyncio.create_task(asyncio.wait_for(first, 10))
     await let_others_run()
     dropped.cancel()
@@ -142,7 +143,7 @@ async def test_a_ctrl_c_while_replies_are_read_ends_the_connection(pipeline: Pip
         if reply == 1:
             raise KeyboardInterrupt
 
-    struck = pipeline.begin(Eval(SCRIPT, ("x",), (), then=strike_once), 60.0)
+    struck = pipeline.begin(Eval(SCRIPT, ("x",), ()), 60.0, strike_once)
     second = pipeline.send(b"two")
     with pytest.raises(KeyboardInterrupt):
         pipeline.data_received(b":1\r\n:2\r\n")
@@ -163,7 +164,7 @@ async def test_a_ctrl_c_while_a_connection_ends_leaves_nobody_waiting(pipeline: 
         if strikes:
             raise strikes.pop()
 
-    struck = pipeline.begin(Eval(SCRIPT, ("x",), (), then=strike_twice), 60.0)
+    struck = pipeline.begin(Eval(SCRIPT, ("x",), ()), 60.0, strike_twice)
     second = pipeline.send(b"two")
     with pytest.raises(KeyboardInterrupt):
         pipeline.data_received(b":1\r\n")
@@ -340,7 +341,7 @@ async def test_an_eager_task_that_cannot_connect_is_forgotten(
         raise ServerUnavailableError("nobody listens")
 
     monkeypatch.setattr(Pipeline, "open", refuse)
-    endpoint = open_url("redis://localhost:1")
+    endpoint = open_url("redis://localhost:1", Options())[0]
     assert isinstance(endpoint, Endpoint)
     node = NodeMultiplexer(endpoint, 60.0)
     loop = asyncio.get_running_loop()

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from interlock._core.model.readers import declaring, settled
-from interlock._core.scripts.lock import lock_acquire, lock_pass_locally, lock_release
-from interlock._core.scripts.read_write_lock import write_lock_acquire, write_lock_release
+from interlock._core.scripts.locks import lock_break, lock_query, remember
+from interlock._core.scripts.read_write_lock import BOTH, read_write_lock_query
 from interlock._links.resp import (
     Attempt,
     ReplyError,
     pack,
     pack_eval,
     pack_evalsha,
-    with_known_keys,
     without_spare,
 )
 
-CHANNEL = "redisson_lock__channel:{name}"
+QUEUE = "interlock_queue:{name}"
 MOVING = "TRYAGAIN Multiple keys request during rehashing of slot"
 NO_RIGHT = (
     "NOPERM No permissions to access a key",
@@ -35,10 +32,10 @@ HALF_WAY = (
 @pytest.mark.parametrize("error", [MOVING, *NO_RIGHT])
 def test_the_spare_key_is_left_out(error: str) -> None:
     """A call whose queue is missing or forbidden goes again without it, once."""
-    call = lock_release("name", "me:1", 0, "PUBLISH", CHANNEL)
-    attempt, bare = Attempt(call), without_spare(call)
+    call = lock_break("name", "me:1", "PUBLISH")
+    attempt, bare = Attempt(call, {}), without_spare(call)
 
-    assert call.keys == ("name", "interlock_queue:{name}")
+    assert call.keys == ("name", QUEUE)
     assert bare.keys == ("name",)
     assert attempt.again(ReplyError(error)) == pack_evalsha(bare)
     assert attempt.again(ReplyError(error)) is None
@@ -47,14 +44,14 @@ def test_the_spare_key_is_left_out(error: str) -> None:
 @pytest.mark.parametrize("error", HALF_WAY)
 def test_a_script_that_ran_half_way_is_not_sent_again(error: str) -> None:
     """It may have released the lock: a repetition would find nothing and report a loss."""
-    call = lock_release("name", "me:1", 0, "PUBLISH", CHANNEL)
-    assert Attempt(call).again(ReplyError(error)) is None
+    call = lock_break("name", "me:1", "PUBLISH")
+    assert Attempt(call, {}).again(ReplyError(error)) is None
 
 
 def test_the_text_goes_without_the_spare_key_too() -> None:
     """A server that does not know the script either gets its text, with and without the key."""
-    call = lock_release("name", "me:1", 0, "PUBLISH", CHANNEL)
-    attempt = Attempt(call)
+    call = lock_break("name", "me:1", "PUBLISH")
+    attempt = Attempt(call, {})
 
     assert attempt.again(ReplyError("NOSCRIPT No matching script")) == pack_eval(call)
     assert attempt.again(ReplyError(MOVING)) == pack_eval(without_spare(call))
@@ -63,8 +60,12 @@ def test_the_text_goes_without_the_spare_key_too() -> None:
 
 def test_the_text_of_a_script_goes_once_in_a_write() -> None:
     """A second call of the same script goes without, until the server refuses that, too."""
-    call = lock_release("name", "me:1", 0, "PUBLISH", CHANNEL)
-    first, second, unknown = Attempt(call), Attempt(call), ReplyError("NOSCRIPT No matching script")
+    call = lock_break("name", "me:1", "PUBLISH")
+    first, second, unknown = (
+        Attempt(call, {}),
+        Attempt(call, {}),
+        ReplyError("NOSCRIPT No matching script"),
+    )
     texts: set[str] = set()
 
     assert first.again(unknown, texts) == pack_eval(call)
@@ -74,21 +75,21 @@ def test_the_text_of_a_script_goes_once_in_a_write() -> None:
 
 
 def test_what_goes_with_the_spare_key_is_left_out() -> None:
-    """Arguments about the queue go with its key; a call without a spare key stays whole."""
-    leaving = lock_pass_locally(
-        "name", "me:1", "me:2", 30, leaving=("interlock_queue:{name}", "me")
-    )
-    plain = lock_acquire("name", 30, "me:1", 1)
+    """Arguments about the key go with it; a call without a spare key stays whole."""
+    once, plain = lock_break("name", "me:1", "PUBLISH"), lock_query("name")
+    args = once.args
+    remember(once, "request:{name}", 30)
 
-    assert without_spare(leaving).args == ("me:1", "me:2", 30_000)
+    assert without_spare(once).keys == ("name",)
+    assert without_spare(once).args == args
     assert without_spare(plain) is plain
-    assert Attempt(plain).again(ReplyError(MOVING)) is None
+    assert Attempt(plain, {}).again(ReplyError(MOVING)) is None
 
 
 def test_a_kept_call_remembers_that_the_user_lacks_the_right() -> None:
     """The next use of the call goes without the key at once."""
-    call = lock_release("name", "me:1", 0, "PUBLISH", CHANNEL)
-    again = Attempt(call).again(ReplyError(NO_RIGHT[0]))
+    call = lock_break("name", "me:1", "PUBLISH")
+    again = Attempt(call, {}).again(ReplyError(NO_RIGHT[0]))
     assert pack_evalsha(call) == again
 
 
@@ -101,54 +102,43 @@ ENTRIES = (
 
 
 def test_readers_that_the_server_names_are_declared() -> None:
-    """A script that asks for entries of readers gets them as its last keys, behind the queue."""
-    call = write_lock_release("name", "me:1:write", 0, "PUBLISH", CHANNEL)
+    """A script that asks for entries of readers gets them as its last keys."""
+    call = read_write_lock_query("name", BOTH)
     known = declaring(call, READERS)
 
     assert known.keys == (*call.keys, *ENTRIES)
-    assert known.args == ("me:1:write", 0, "-2;a-1:2 1;b:3 2", CHANNEL)
-    assert Attempt(call).again(ReplyError(READERS)) == pack_evalsha(known)
+    assert known.args == (BOTH, "-1;a-1:2 1;b:3 2")
+    assert Attempt(call, {}).again(ReplyError(READERS)) == pack_evalsha(known)
 
 
 @pytest.mark.parametrize("told", [f"{READERS} c:1 999999", f"{READERS} c"])
 def test_what_is_no_reader_is_ignored(told: str) -> None:
     """Only readers with a depth that can be are declared."""
-    known = declaring(write_lock_acquire("name", 30, "me:1:write", 1), told)
+    known = declaring(read_write_lock_query("name", BOTH), told)
     assert known.keys == ("name", *ENTRIES)
-    assert known.args[3] == "-1;a-1:2 1;b:3 2"
+    assert known.args == (BOTH, "-1;a-1:2 1;b:3 2")
 
 
 def test_a_script_asks_once() -> None:
     """Readers that come between the two sendings count as alive, so it need not ask again."""
-    attempt = Attempt(write_lock_acquire("name", 30, "me:1:write", 1))
+    attempt = Attempt(read_write_lock_query("name", BOTH), {})
     assert attempt.again(ReplyError(READERS)) is not None
     assert attempt.again(ReplyError(READERS)) is None
 
 
 def test_dead_readers_in_a_slot_that_moves() -> None:
-    """Entries that are missing while their slot moves are left out first, and then the queue."""
-    call = write_lock_release("name", "me:1:write", 0, "PUBLISH", CHANNEL)
-    attempt = Attempt(call)
+    """Entries that are missing while their slot moves are left out."""
+    call = read_write_lock_query("name", BOTH)
+    attempt = Attempt(call, {})
 
     assert attempt.again(ReplyError(READERS)) == pack_evalsha(declaring(call, READERS))
     assert attempt.again(ReplyError(MOVING)) == pack_evalsha(settled(call))
-    assert attempt.again(ReplyError(MOVING)) == pack_evalsha(with_known_keys(call))
     assert attempt.again(ReplyError(MOVING)) is None
-
-
-def test_a_writers_own_reading_is_declared_at_once() -> None:
-    """A writer that reads too is not asked, as its client knows what it reads."""
-    call = write_lock_release("name", "me:1:write", 0, "PUBLISH", CHANNEL, reads=("me:1", 1))
-    args = ("me:1:write", 0, "2;me:1 1", CHANNEL)
-    known = replace(call, keys=(*call.keys, "{name}:me:1:rwlock_timeout:1"), args=args, readers="")
-
-    assert pack_evalsha(call) == pack_evalsha(known)
-    assert Attempt(call).again(ReplyError(MOVING)) == pack_evalsha(settled(call))
 
 
 def test_messages_that_the_script_left_are_sent_one_after_the_other() -> None:
     """The client sends them whatever the server answers, and the outcome is the script's."""
-    attempt = Attempt(lock_release("name", "me:1", 0, "PUBLISH", CHANNEL))
+    attempt = Attempt(lock_break("name", "me:1", "PUBLISH"), {})
     told = ReplyError("TELL PUBLISH *2 *3 :1 $c3bc _ *2 *2 $63 $30 *2 $6320c3bc $3031")
 
     assert attempt.again(told) == pack(("PUBLISH", "c", "0"))
@@ -163,7 +153,7 @@ def test_messages_that_the_script_left_are_sent_one_after_the_other() -> None:
 def test_what_no_script_says_is_an_error(words: str) -> None:
     """A server that answers something like ``TELL`` is not believed."""
     attempt, error = (
-        Attempt(lock_acquire("name", 30, "me:1", 1)),
+        Attempt(lock_query("name"), {}),
         ReplyError(f"TELL PUBLISH{words}"),
     )
     assert attempt.again(error) is None

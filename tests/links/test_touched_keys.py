@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 import pytest
 import redis
-from tests.support.doings import DOINGS, two_clients
+from tests.support.doings import DOINGS, condition_of, two_clients
 from tests.support.scripts import SENT
 
 import interlock
@@ -30,8 +30,8 @@ _KEYLESS = {"publish", "spublish", "pubsub", "time", "cluster"}
 READING = ("card_read", "lock_info")
 RARE = {
     # Of operators, of tickets, and of calls that were interrupted.
-    *("barrier_leave", "condition_leave", "group_lock_break", "semaphore_undo"),
-    *("forced_note_read", "forced_note_write", "lock_give", "lock_pass_locally"),
+    *("group_break", "semaphore_undo", "leased_delete", "latch_set_up"),
+    *("card_holder", "forced_note_read", "forced_note_write", "lock_give"),
 }
 """Scripts that the objects may do without here."""
 TURNS = 10
@@ -56,6 +56,13 @@ def crowd(clients: list[interlock.Client]) -> None:
     with ThreadPoolExecutor(2 * len(clients)) as threads:
         for done in [threads.submit(take_turns, client) for client in 2 * clients]:
             done.result()
+
+
+def locks_of(client: interlock.Client) -> list[interlock.Lock]:
+    """Return locks of *client* whose conditions have other scripts than a plain lock's."""
+    both = client.read_write_lock("locks:of a condition")
+    others = (client.fenced_lock, client.spin_lock)
+    return [both.read, both.write, *[each(f"locks:{each.__name__}") for each in others]]
 
 
 class Overheard:
@@ -133,6 +140,9 @@ def test_no_script_touches_a_key_that_its_call_did_not_declare(
             DOINGS[kind](client, other)
             if kind == "read_write_lock":
                 crowd([client, other])
+            if kind == "condition":
+                for lock, theirs in zip(locks_of(client), locks_of(other), strict=True):
+                    condition_of(client.condition(lock), other.condition(theirs))
 
     with Overheard(server) as overheard:
         done = threading.Event()

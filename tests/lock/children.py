@@ -24,10 +24,11 @@ def until(condition):
     while not condition():
         time.sleep(0.01)  # between two questions
 def waiters(client):
-    return sum(map(len, [*client._driver.session.waiters.queues.values()]))
+    return len(client._driver.state.events.waits)
 def renews_soon(client):
     # As `tests.support.renewal` has it.
-    client._driver.session.watchdog.period = 0.3
+    client._driver.state.period = 0.3
+    client._second_driver().session.watchdog.period = 0.3
     return client
 def renewed(hold):
     left = [hold.remaining]

@@ -16,18 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import interlock
-from interlock._core.locks.composite import CompositeLock, MemberSteps
-from interlock._core.locks.lock_base import Acquire, LockBase, Reenter, Release
+from interlock._core.locks.base import Acquire, Lock
+from interlock._core.locks.composite import Composite
 from interlock._core.locks.multi_lock import MultiLock
-from interlock._core.model.effects import Carried, Opened, Undoable
-from interlock._core.model.holds import Hold, Holds, Owner
-from interlock._core.objects.leased_semaphore import LeasedSemaphore
-from interlock._core.objects.numbered import Numbered
-from interlock._core.objects.semaphore import Semaphore
-from interlock._core.upkeep.cleanup import CleanupQueue
-from interlock._core.upkeep.idempotency import IdempotentCalls
+from interlock._core.locks.release import Release
+from interlock._core.model.hold import Hold, Owner
+from interlock._core.objects.counter import Call, Carried, Counter, GiveBack
+from interlock._core.objects.permits import LeasedPermits, Permits, Take
+from interlock._core.objects.semaphore import Draining, Semaphore, Taking
+from interlock._core.upkeep.garbage import Garbage
 from interlock._core.upkeep.session import Session
-from interlock._drivers.background.renewer import Renewer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Iterator
@@ -35,9 +33,9 @@ if TYPE_CHECKING:
     import pytest
 
 STRUCK = (
-    *(Acquire, Reenter, Release, LockBase, CompositeLock, MultiLock, MemberSteps),
-    *(Hold, Holds, Owner, Session, IdempotentCalls, Numbered, Semaphore, LeasedSemaphore),
-    *(Carried, Opened, Undoable, CleanupQueue, Renewer),
+    *(Acquire, Release, Lock, Composite, MultiLock, Hold, Owner, Session, Garbage),
+    *(Semaphore, Permits, LeasedPermits, Take),
+    *(Call, Carried, Counter, Draining, GiveBack, Taking),
 )
 """Whose methods undo what is interrupted."""
 R = TypeVar("R")
@@ -151,9 +149,9 @@ class Blow:
         self._thread = 0
         self.struck = self._seen >= self.at
 
-    def next(self) -> Blow:
+    def next(self) -> Self:
         """Return the next one; it counts as having struck when this one has."""
-        following = Blow(self.at + 1, returns=self.returns)
+        following = type(self)(self.at + 1, returns=self.returns)
         following.struck = self.struck
         return following
 
@@ -209,28 +207,6 @@ class SecondBlow:
             return method(*args, **kwargs)
 
         return call
-
-
-def strike_undo(monkeypatch: pytest.MonkeyPatch, module: Any, owner: Any, undo: str) -> list[str]:
-    """Strike a wait in *module* by Ctrl-C, once; then strike the method *undo* of *owner*, once.
-
-    Return a list that tells what was struck.
-    """
-    right, struck = getattr(owner, undo), list[str]()
-
-    def strike(*_: object) -> None:
-        struck.append("the wait")
-        raise KeyboardInterrupt
-
-    def undo_later(*arguments: Any) -> Any:
-        if len(struck) == 1:
-            struck.append("the undo")
-            raise KeyboardInterrupt
-        return right(*arguments)
-
-    monkeypatch.setattr(module, "wait_in_queue", strike)
-    monkeypatch.setattr(owner, undo, undo_later)
-    return struck
 
 
 def _goes_on_inside(frame: types.FrameType) -> bool:

@@ -24,9 +24,9 @@ from tests.support.renewal import grown, renews_soon
 
 import interlock
 import interlock.asyncio
-from interlock._core.locks.composite import CompositeLock
-from interlock._core.locks.lock_base import LockBase
-from interlock._core.locks.ticket import WITH_TICKETS as TICKET_KINDS
+from interlock._core.locks.base import Lock
+from interlock._core.locks.ticket import KINDS as TICKET_KINDS
+from interlock._core.objects.permits import Permits
 from interlock.inspection.kinds import KINDS as CATALOGUE
 
 if TYPE_CHECKING:
@@ -97,7 +97,8 @@ _APART = {"election"}
 def kinds() -> Iterator[Kind]:
     """Yield all lock-likes of the catalogue that one owner holds; a new row there is tested too."""
     for name, row in CATALOGUE.items():
-        if name in _APART or not issubclass(CORES[name][0], LockBase | CompositeLock):
+        core = CORES[name][0]
+        if name in _APART or not issubclass(core, Lock) or issubclass(core, Permits):
             continue
         kind = Kind(
             "write" if name == "read_write_lock" else name.removesuffix("_lock"),
@@ -255,13 +256,17 @@ class Stage:
         self._owners: list[Owner] = []
 
     def client(
-        self, url: str | None = None, *, renewed: Literal["soon"] | None = None, **options: Any
+        self,
+        url: str | None = None,
+        *,
+        renewed: Literal["soon"] | None = None,
+        **options: Any,
     ) -> Any:
         """Return a new client, which may renew *soon*: see `renews_soon`."""
         urls, options = [url or self.url, *self._others], {**self._defaults, **options}
         client, *others = made = [self.face.module.connect(each, **options) for each in urls]
-        if renewed:
-            for each in made:
+        for each in made:
+            if renewed:
                 renews_soon(each)
         self._clients[client] = others
         return client
@@ -356,10 +361,32 @@ async def until(condition: Callable[[], Any], timeout: float, what: str) -> None
 
 def waiters(*clients: Any) -> int:
     """Return how many threads and tasks queue in *clients*, for anything."""
-    queues = [
-        queue for each in clients for queue in [*each._driver.session.waiters.queues.values()]
-    ]
-    return sum(map(len, queues))
+    return sum(len(line.waiters) for line in _lines(*clients))
+
+
+def _lines(*clients: Any) -> list[Any]:
+    """Return the lines in which the waiters of *clients* stand."""
+    queues = [each._over.session.queues for each in clients if each._over is not None]
+    lines = [line for each in queues for line in [*each.lines.values()]]
+    # Each waiter for a fair lock stands in a line of its own.
+    lines += [hold.place.line for each in queues for hold in [*each.places.values()]]
+    return [*dict.fromkeys(lines)]
+
+
+def _waits(line: Any) -> bool:
+    """Return whether each waiter in *line* was refused, or never asks itself, and waits for news."""
+    counts = len(line.channels) == 1  # without a queue on the server
+    return line.ready and all(
+        hold.place is not None
+        and hold.place.told is None
+        and (
+            hold.place.sent >= line.heard_at
+            or line.deaf
+            or not hold.sent_at
+            or (counts and hold.place.sent)
+        )
+        for hold in [*line.waiters]
+    )
 
 
 def resting(*clients: Any, count: int = 1) -> Callable[[], bool]:
@@ -380,15 +407,7 @@ def resting(*clients: Any, count: int = 1) -> Callable[[], bool]:
 
 def _moves(client: Any) -> bool:
     """Return whether a waiter of *client* is about to ask the server, or asks it."""
-    # trio's driver has that for threads beneath it.
-    driver = getattr(client._driver, "_threads", client._driver)
-    # With pubsub off there is none.
-    lanes = [*getattr(driver._subscriber, "_lanes", {}).values()]
-    queues = [*client._driver.session.waiters.queues.values()]
-    fronts = [waiter for queue in queues for waiter in [*queue][:1]]
-    return any(lane._unanswered for lane in lanes) or any(
-        waiter.should_ask or waiter.busy for waiter in fronts
-    )
+    return not all(map(_waits, _lines(client)))
 
 
 async def queued(*clients: Any, count: int = 1) -> None:

@@ -58,17 +58,6 @@ async def test_by_hand_another_owner_leaves(stage: Stage) -> None:
     assert stage.left_behind() == set()
 
 
-async def test_by_hand_each_owner_leaves_its_own(plain: Stage) -> None:
-    """If several owners have entered by hand, each leaves what it has entered itself."""
-    lock, a, b = plain.client().read_write_lock("both").read, plain.owner(), plain.owner()
-    first = await a.do(plain.face.enter, lock)
-    second = await b.do(plain.face.enter, lock)
-    await a.do(plain.face.leave, lock)
-    assert (bool(first), bool(second)) == (False, True)
-    await b.do(plain.face.leave, lock)
-    assert plain.left_behind() == set()
-
-
 @pytest.mark.parametrize("shared", SHARED, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("entry", ["generator", "stack"])
 async def test_two_owners_inside_one_object(plain: Stage, shared: Kind, entry: str) -> None:

@@ -187,12 +187,15 @@ async def test_a_release(sweep: Sweep, left: Callable[[], set[str]]) -> None:
 
 
 async def test_a_reentry(sweep: Sweep, left: Callable[[], set[str]]) -> None:
-    """A cancelled re-entry leaves the hold as deep as it was, here and on the server."""
+    """A cancelled re-entry leaves the hold as deep as it was, here and on the server.
+
+    It has a lease of its own: without one, that of a lock made of locks asks no server.
+    """
 
     async def prepare(make: Make) -> Coroutine[Any, Any, object]:
         lock = make()
         await lock.acquire()
-        entering: Coroutine[Any, Any, object] = lock.acquire()
+        entering: Coroutine[Any, Any, object] = lock.acquire(lease=100)
         return entering
 
     async def check(make: Make, at: int) -> None:

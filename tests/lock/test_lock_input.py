@@ -76,8 +76,8 @@ async def test_a_name_that_only_pretends_to_be_text(stage: Stage) -> None:
 
 
 async def test_each_text_is_a_plain_str(plain: Stage) -> None:
-    """Names, mapped names, values, reasons and ids are exact strings behind the door."""
-    client = plain.client(name_mapper=lambda _: Job.NAME, client_id=Job.ID)
+    """Names, prefixes, values, reasons and ids are exact strings behind the door."""
+    client = plain.client(prefix=Job.NAME)
     made = [
         client.lock("any")._core.key,
         client.lock(Job.NAME).name,
@@ -91,33 +91,9 @@ async def test_each_text_is_a_plain_str(plain: Stage) -> None:
         client.election(Job.NAME, candidate=Job.VALUE).name,
         client.condition(Job.NAME, name=Job.VALUE).name,
         *client.group_lock("group", [Job.VALUE])._core.values,
-        client.client_id,
     ]
     assert {type(text) for text in made} == {str}
-    assert client.client_id.startswith("c0ffee-")
-    assert made[0] == "name"
-
-
-@pytest.mark.parametrize(
-    "mapped", [b"name", None, "", Pretender()], ids=lambda mapped: type(mapped).__name__
-)
-async def test_a_name_mapper_must_return_a_name(plain: Stage, mapped: Any) -> None:
-    """The result of the name mapper is checked like a name, and the error names the mapper."""
-    client = plain.client(name_mapper=lambda _: mapped)
-    for make in (client.lock, client.semaphore, client.event):
-        with pytest.raises((TypeError, ValueError), match="name_mapper"):
-            make("name")
-
-
-async def test_two_clients_with_one_id(stage: Stage) -> None:
-    """Two clients that were given the same client id are two, and exclude each other."""
-    first, second = stage.client(client_id="7"), stage.client(client_id="7")
-    lock, other = stage.lock(first), stage.lock(second)
-    assert first.client_id != second.client_id
-    owner = stage.owner()
-    assert await owner.do(lock.acquire)
-    assert not await owner.do(other.acquire, timeout=0)
-    await owner.do(lock.release)
+    assert made[0] == "nameany"
 
 
 ACQUIRES: dict[str, dict[str, Any]] = {
@@ -251,16 +227,11 @@ async def test_a_closed_client(stage: Stage) -> None:
     [
         {"lease": 0.005},
         {"lease": NAN},
-        {"poll_cap": 0},
-        {"poll_cap": NAN},
         {"fair_wait": -1},
         {"command_timeout": math.inf},
         {"outage_timeout": "x"},
-        {"renew_batch": 0},
-        {"renew_batch": 2.0},
         {"pubsub": "loud"},
         {"replicas": 2},
-        {"client_id": "not an id"},
     ],
     ids=str,
 )

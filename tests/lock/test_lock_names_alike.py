@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.children import Child
-from tests.lock.lock_like import take_turn
+from tests.lock.lock_like import take_turn, waiters
 from tests.support.servers import wait_until
 
 import interlock
@@ -37,8 +37,8 @@ def make(request: pytest.FixtureRequest) -> Callable[[interlock.Client, str], An
 def two(redis_url: str) -> Iterator[tuple[interlock.Client, interlock.Client]]:
     """Give two clients that hardly ever look by themselves."""
     with (
-        interlock.connect(redis_url, poll_cap=30) as one,
-        interlock.connect(redis_url, poll_cap=30) as other,
+        interlock.connect(redis_url) as one,
+        interlock.connect(redis_url) as other,
     ):
         yield one, other
 
@@ -110,7 +110,14 @@ def test_a_lock_and_a_read_write_lock_of_one_name_are_woken(
                     mine.release()
 
                 waiting = pool.submit(turn)
-                wait_until(lambda: redis_client.zcard("interlock_queue:{name}") == 1, 10, "waits")
+                wait_until(
+                    lambda: (
+                        sum(map(redis_client.zcard, redis_client.keys("interlock_*queue:{name}")))
+                        == 1
+                    ),
+                    10,
+                    "waits",
+                )
                 held.release()
                 waiting.result(PROMPT)
 
@@ -127,8 +134,7 @@ def test_group_locks_of_two_names_have_two_lines(
         first = pool.submit(take_turn, one.group_lock("a", ["x"]))
         wait_until(lambda: listening(redis_client, LOCK_CHANNEL, 1), 10, "one waits for a")
         second = pool.submit(take_turn, one.group_lock("{a}", ["x"]))
-        waiters = one._driver.session.waiters
-        wait_until(lambda: sum(map(len, waiters.queues.values())) == 2, 10, "one waits for {a}")
+        wait_until(lambda: waiters(one) == 2, 10, "one waits for {a}")
         braced.release()
         assert second.result(PROMPT)
         assert not first.done()
@@ -186,7 +192,7 @@ def test_a_client_that_left_one_queue_of_a_name_hears_its_turn_in_the_other(
     assert not one.read_write_lock("a").write.acquire(timeout=0.1)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(take_turn, one.lock("a"))
-        wake = f"interlock_wake:{{a}}:{one._driver.session.client_id}"
+        wake = f"interlock_wake:{{a}}:{one._driver.state.client_id}"
 
         def hears_its_turn_only() -> bool:
             left = listening(redis_client, "redisson_rwlock:{a}", 0)
@@ -198,7 +204,7 @@ def test_a_client_that_left_one_queue_of_a_name_hears_its_turn_in_the_other(
 
 
 LAST = """
-client = interlock.connect(url, poll_cap=30)
+client = interlock.connect(url)
 lock = client.lock("name")
 lock.acquire()
 threading.Thread(target=client.lock("name").acquire, daemon=True).start()
@@ -213,7 +219,7 @@ def test_a_process_that_exits_gives_itself_no_lock(
     """If daemon threads of it wait first in the queue, the next process has the lock at once."""
     queue = "interlock_queue:{name}"
     with (
-        interlock.connect(redis_url, poll_cap=30) as client,
+        interlock.connect(redis_url) as client,
         ThreadPoolExecutor(1) as pool,
         Child(LAST, redis_url) as child,
     ):

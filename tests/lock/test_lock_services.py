@@ -78,9 +78,15 @@ class ServedPlace(Place):
     def __init__(self, servers: Sequence[ModelServer]) -> None:
         super().__init__([server.url for server in servers], ())
 
+    def empty(self) -> None:
+        """Remove all data."""
+        for client in self._clients():
+            with client:
+                client.flushall()
+
     def keys_left(self) -> set[str]:
         """Return what is left, but for queues: clients that have gone stay there for a while."""
-        return {key for key in super().keys_left() if not key.startswith("interlock_queue:")}
+        return {key for key in super().keys_left() if "_queue:" not in key}
 
     def rests(self, name: str, clients: int = 1, *, polls: bool = False) -> None:
         """Give everybody time to ask."""
@@ -131,5 +137,6 @@ def test_every_lock_like(test: Callable[..., Any], turn: int, modes: list[str]) 
     """Under the rules of each service, each test passes with each lock-like."""
     with ThreadPoolExecutor(20) as pool:
         runs = [pool.submit(_perform, test, modes[0], *case) for case in _cases(test, turn)]
-    if failures := [error for run in runs if isinstance(error := run.exception(), Exception)]:
-        raise ExceptionGroup(f"{test.__name__} on {' and '.join(modes)}", failures)
+    # That nothing was raised is no `Exception` of pytest's.
+    if failures := [error for run in runs if (error := run.exception()) is not None]:
+        raise BaseExceptionGroup(f"{test.__name__} on {' and '.join(modes)}", failures)

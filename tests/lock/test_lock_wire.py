@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.lock_like import ON_ONE_SERVER, kind_of, sent_in, until
-from tests.lock.test_lock_grant import let_claims_last
 from tests.support.cards import own_keys, waited_channels
 from tests.support.holding import held
 from tests.support.servers import wait_until
@@ -24,69 +23,57 @@ if TYPE_CHECKING:
 CHANNEL = "redisson_lock__channel:{orders}"
 
 
-@pytest.mark.needs("gcc")
-async def test_the_conversation_is_redissons(
-    plain: Stage, server: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_conversation_is_redissons(plain: Stage, server: RedisServer) -> None:
     """In MONITOR acquire, re-entry, waiting and release read like Redisson's.
 
-    A hand-over claims the lock for its next client.
+    A hand-over makes the next one the holder.
     """
-    let_claims_last(monkeypatch)
     one, two = plain.client(card=False), plain.client(card=False)
     a, b = plain.owner(), plain.owner()
     mine, theirs = one.lock("orders"), two.lock("orders")
+    queue = "interlock_queue:{orders}"
     with server.client() as watcher, watcher.monitor() as monitor:
         await a.do(mine.acquire)
         first = (await a.do(lambda: mine.hold)).holder
         await a.do(mine.acquire)
         waiting = asyncio.create_task(b.do(theirs.acquire))
-        await until(lambda: plain.redis.exists("interlock_queue:{orders}"), 5, "b waits")
-        # As if the lock had just been left to those who only look: this release does not.
-        plain.redis.zadd("interlock_queue:{orders}", {":left": 1e15})
+        await until(lambda: plain.redis.exists(queue), 5, "b waits")
         await a.do(mine.release)
         await a.do(mine.release)
         assert await asyncio.wait_for(waiting, 20)
-        plain.redis.zrem("interlock_queue:{orders}", ":left")
         second = (await b.do(lambda: theirs.hold)).holder
-        await until(lambda: not waited_channels(plain.redis), 5, "b's client unsubscribed")
+        await until(lambda: plain.redis.pttl("orders") > 20_000, 5, "it has a whole lease")
         await b.do(theirs.release)
+        await until(lambda: not waited_channels(plain.redis), 5, "b's client unsubscribed")
         plain.redis.echo("the end")
         heard: list[str] = []
         while not (command := monitor.next_command()["command"]).endswith("the end"):
             heard.append(command.replace('"', ""))
-    writing = ("hset", "pexpire", "publish", "del", "subscribe", "unsubscribe")
-    written = [line for line in heard if line.split()[0].lower() in writing]
+    writing = ("hset", "hdel", "pexpire", "publish", "del", "subscribe", "unsubscribe")
+    written = [line for line in heard if line.split()[0].lower() in writing and queue not in line]
     # The re-entry lengthens the lease too, unless it comes within the same millisecond.
     again = written.index(f"hset orders {first} 2") + 1
     if written[again] == "pexpire orders 30000":
         del written[again]
-    # The renewal thread may ask once more for the lease of the second hold, and write a card.
-    written = [line for line in written if "interlock_client" not in line]
-    kept = "pexpire orders 30000"
-    written = [
-        line
-        for number, line in enumerate(written)
-        if line != kept or kept not in written[number - 1 : number]
-    ]
     number = second.rpartition(":")[2]
-    told = next(line for line in written if line.split()[-1].startswith(f"={number}:"))
-    assert told.rpartition(":")[2].isdigit()
+    told = next(line for line in written if line.split()[-1].startswith(f"{number}|"))
     wake = f"interlock_wake:{{orders}}:{two.client_id}"
     channels = f"{CHANNEL} interlock_waiting:{{orders}} {wake}"
-    assert first == f"{one.client_id}:{first.rpartition(':')[2]}"
-    assert [line.lower() if "SUBSCRIBE" in line else line for line in written] == [
+    written = [line.lower() if "SUBSCRIBE" in line else line for line in written]
+    # It is sent after a rest, whenever the release comes.
+    written.remove(f"unsubscribe {channels}")
+    assert written == [
         f"hset orders {first} 1",
         "pexpire orders 30000",
         f"hset orders {first} 2",
         f"subscribe {channels}",
-        "pexpire interlock_queue:{orders} 10000",
+        "hdel orders ",
         f"hset orders {first} 1",
         f"hset orders {second} 1",
-        "pexpire orders 4000",
-        f"PUBLISH {wake} ={number}:{told.rpartition(':')[2]}",
+        "pexpire orders 3000",
+        f"PUBLISH {wake} {told.split()[-1]}",
+        f"hdel orders {first}",
         "pexpire orders 30000",
-        f"unsubscribe {channels}",
         "del orders",
         f"PUBLISH {CHANNEL} 0",
     ]
@@ -94,7 +81,7 @@ async def test_the_conversation_is_redissons(
 
 async def test_redissons_own_hash_is_understood(plain: Stage) -> None:
     """Java's lock is refused until its release message comes; Java finds ours at the same key."""
-    client, owner = plain.client(poll_cap=30), plain.owner()
+    client, owner = plain.client(), plain.owner()
     lock = client.lock("orders")
     java = "2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:38"
     plain.redis.hset("orders", java, 2)
@@ -178,7 +165,8 @@ async def test_a_waiter_lives_without_messages(proxy: FaultProxy, stage: Stage) 
     await a.do(mine.release)
     assert await asyncio.wait_for(waiting, 20)
     assert time.monotonic() - released < 2 + 8
-    assert proxy.dropped_messages == 1
+    # A look may have found it free before the message was read.
+    await until(lambda: proxy.dropped_messages == 1, 5, "the message is lost")
 
 
 async def test_a_forced_release_leaves_a_note_that_expires(plain: Stage) -> None:
@@ -187,7 +175,7 @@ async def test_a_forced_release_leaves_a_note_that_expires(plain: Stage) -> None
     await owner.do(lock.acquire)
     assert await owner.do(lock.force_release)
     [note] = plain.redis.keys("interlock_request:{orders}:*")
-    assert 0 < plain.redis.pttl(note) <= 42_000
+    assert 0 < plain.redis.pttl(note) <= 600_000
 
 
 async def test_an_idle_waiter_is_nearly_silent(proxy: FaultProxy, plain: Stage) -> None:
@@ -202,10 +190,10 @@ async def test_an_idle_waiter_is_nearly_silent(proxy: FaultProxy, plain: Stage) 
         "a card",
     )
     took = await sent_in(proxy, 4)
-    # A try per poll cap of 2 s less a quarter, and after each a look for dead clients. One PING per
-    # 5 s, and one card per third of a lease. Each may fall into the first moment too.
+    # A try per poll cap of 2 s less a quarter, and after each a look for dead clients. A PING each
+    # half second, and one card per third of a lease. Each may fall into the first moment too.
     sent = [each for each in proxy.record if each.args[0] != b"EVAL"]  # the text comes once
-    assert len(sent) <= sum(1 + took // period for period in (1.5, 1.5, 5, 10))
+    assert len(sent) <= sum(1 + took // period for period in (0.5, 1.5, 1.5, 5, 10))
     await plain.close(client)
     results = await asyncio.gather(*waiting, return_exceptions=True)
     assert {type(result) for result in results} == {interlock.ClosedError}
@@ -214,12 +202,12 @@ async def test_an_idle_waiter_is_nearly_silent(proxy: FaultProxy, plain: Stage) 
 def test_many_holds_cost_a_round_trip_for_each_batch(
     proxy: FaultProxy, redis_client: redis.Redis
 ) -> None:
-    """One client renews 2,000 holds, 20 at a time, by at most 100 round trips a period.
+    """One client renews 2,000 holds, 100 by a script, and all scripts in one write.
 
     None is renewed later than a third of the lease.
     """
     lease = 12.0
-    with interlock.connect(proxy.url(), lease=lease, renew_batch=20) as client:
+    with interlock.connect(proxy.url(), lease=lease) as client:
         holds = [held(client.lock(f"name {number}")) for number in range(2_000)]
         time.sleep(lease / 3)  # by then each has joined the rounds
         before = client.lock("name 0").remaining()
@@ -233,7 +221,7 @@ def test_many_holds_cost_a_round_trip_for_each_batch(
         time.sleep(lease / 3 * 2)  # what renewal sends in real time is counted
         periods = (time.monotonic() - started) / (lease / 3)
         trips = proxy.round_trips
-        assert 100 <= trips <= 100 * (periods + 1)
+        assert trips <= 4 * (periods + 1)
         assert all(hold is not None and hold.valid for hold in holds)
         left = [redis_client.pttl(f"name {number}") for number in range(0, 2_000, 100)]
         assert min(left) > lease * 1000 * 0.4, "each was renewed within a third of its lease"

@@ -47,7 +47,7 @@ def test_a_refused_login_is_named_as_the_cause_of_a_loss(fresh_server: RedisServ
             set_password(server, "old")
 
             def told() -> str:
-                with Reader(open_url(url), Options()) as reader:
+                with Reader(*open_url(url, Options())) as reader:
                     end = reader.last_end("stuck")
                 return "" if end is None else end.why
 

@@ -51,7 +51,7 @@ def serving(*arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
 def test_the_fleet_is_counted(client: Client, redis_url: str) -> None:
     """Locks of all kinds are counted by kind, with those who wait, and no name is told."""
     registry = CollectorRegistry()
-    registry.register(Fleet(open_url(redis_url), Options(), max_age=0))
+    registry.register(Fleet(*open_url(redis_url, Options()), max_age=0))
     with client.lock("secret:1"), client.lock("secret:2"), client.fenced_lock("secret:3"):
         text = generate_latest(registry).decode()
     assert 'interlock_locks{kind="lock"} 2.0' in text or 'interlock_locks{kind="lock"} 3.0' in text
@@ -66,7 +66,7 @@ def test_an_election_is_no_long_wait_and_no_long_hold(fresh_server: RedisServer)
     """Standbys wait for as long as the leader leads, so alerts on times leave elections out."""
     url = fresh_server.url()
     registry = CollectorRegistry()
-    registry.register(Fleet(open_url(url), Options(), max_age=0))
+    registry.register(Fleet(*open_url(url, Options()), max_age=0))
     with renews_soon(interlock.connect(url)) as leading, ExitStack() as stack:
         standing = stack.enter_context(renews_soon(interlock.connect(url)))
         with leading.election("boss"):
@@ -97,7 +97,7 @@ def test_deadlocks_are_counted(fresh_server: RedisServer) -> None:
     """A scrape counts the locks of a ring that an earlier one has seen, until it is broken."""
     url = fresh_server.url()
     registry = CollectorRegistry()
-    registry.register(Fleet(open_url(url), Options(), max_age=0))
+    registry.register(Fleet(*open_url(url, Options()), max_age=0))
 
     def counted(number: int) -> bool:
         return f"interlock_deadlocked_locks {number}.0" in generate_latest(registry).decode()
@@ -114,7 +114,7 @@ def test_a_cluster_is_counted_and_shown() -> None:
         for name in names:
             assert client.lock(name).acquire()
         registry = CollectorRegistry()
-        registry.register(Fleet(open_url(cluster.url()), Options(), max_age=0))
+        registry.register(Fleet(*open_url(cluster.url(), Options()), max_age=0))
         assert 'interlock_locks{kind="lock"} 12.0' in generate_latest(registry).decode()
         with served(cluster.url()) as url:
 
@@ -129,7 +129,7 @@ def test_a_cluster_is_counted_and_shown() -> None:
 def test_a_server_that_is_gone_is_told(fresh_server: RedisServer) -> None:
     """When the server goes away the exporter says so, and counts again when it is back."""
     registry = CollectorRegistry()
-    registry.register(Fleet(open_url(fresh_server.url()), Options(), max_age=0))
+    registry.register(Fleet(*open_url(fresh_server.url(), Options()), max_age=0))
     assert b"interlock_exporter_up 1.0" in generate_latest(registry)
     fresh_server.kill()
     down = generate_latest(registry)
@@ -144,7 +144,7 @@ def test_a_server_that_is_gone_is_told(fresh_server: RedisServer) -> None:
 def test_scrapes_share_a_count(client: Client, redis_url: str) -> None:
     """Scrapes within the maximal age read the servers once."""
     registry = CollectorRegistry()
-    registry.register(Fleet(open_url(redis_url), Options(), max_age=60))
+    registry.register(Fleet(*open_url(redis_url, Options()), max_age=60))
     before = generate_latest(registry)
     with client.lock("orders"):
         assert generate_latest(registry) == before

@@ -39,7 +39,7 @@ sys.stdin.read()
 def scrape(url: str) -> str:
     """Return what the exporter tells of the server at *url*."""
     registry = CollectorRegistry()
-    registry.register(Fleet(open_url(url), Options(), max_age=0))
+    registry.register(Fleet(*open_url(url, Options()), max_age=0))
     return generate_latest(registry).decode()
 
 

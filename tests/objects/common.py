@@ -31,8 +31,6 @@ one_or_several = pytest.mark.parametrize(
 )
 PROMPT = 10.0
 """Seconds in which a message comes on a busy machine: far below the poll caps of these tests."""
-FAR = 60.0
-"""A poll cap, in seconds, beyond what any test waits: whoever goes on was told to."""
 
 
 def outcome(future: Future[Any], timeout: float = GIVE_UP) -> Any:

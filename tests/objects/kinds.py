@@ -1,15 +1,15 @@
 """The classes under test: each lock-like as a function from a client to an object.
 
-A second core is judged beside the first one by further rows: a kind says only how it is made.
+A kind says only how it is made.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     Make = Callable[..., Any]
 
@@ -29,6 +29,7 @@ class Kind:
         polls: whether a waiter that listens asks again and again besides.
         servers: how many independent servers it takes.
         tickets: whether a hold can be handed over to another process.
+        options: those of its clients.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Kind:
     polls: bool = False
     servers: int = 1
     tickets: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _of(factory: str, **fixed: Any) -> Make:
@@ -64,6 +66,11 @@ def _composite(factory: str) -> Make:
     return make
 
 
+def _together(clients: Sequence[Any], name: str, **options: Any) -> Any:
+    members = [clients[0].lock(name), clients[0].lock(f"{name} too")]
+    return clients[0].multi_lock(*members, **options)
+
+
 def _group(clients: Sequence[Any], name: str, **options: Any) -> Any:
     return clients[0].group_lock(name, ["one", "two"], **options)
 
@@ -74,10 +81,12 @@ KINDS = [
     Kind("fair", _of("fair_lock"), in_turn=True, tickets=True),
     Kind("fenced", _of("fenced_lock"), in_turn=True, fenced=True, tickets=True),
     Kind("spin", _of("spin_lock"), waits=False, tickets=True),
+    Kind("lock-deaf", _of("lock"), waits=False, options={"pubsub": "off"}),
     Kind("write", _half("write"), in_turn=True),
     Kind("read", _half("read"), shared=True),
     Kind("group", _group),
     Kind("multi", _composite("multi_lock"), servers=2),
+    Kind("together", _together),
     Kind("red", _composite("red_lock"), polls=True, servers=3),
 ]
 EXCLUSIVE = [kind for kind in KINDS if not kind.shared]

@@ -15,6 +15,8 @@ from tests.support.servers import RedisServer, SentinelServers
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+GONE = 2.0
+"""Seconds for which clients of former tests are waited for; some of them are never closed."""
 QUIET = 0.1
 """Seconds without a command after which whoever waits has nothing more to ask."""
 
@@ -37,6 +39,16 @@ class Place:
         for node in self._nodes:
             if _writes(node):
                 node.execute("FLUSHALL")
+
+    def begin(self) -> None:
+        """Remove all data, once the clients of former tests are gone: a command may still come."""
+        until = time.monotonic() + GONE
+        for node in filter(_writes, self._nodes):
+            while " name=interlock" in str(node.execute("CLIENT", "LIST")):
+                if time.monotonic() > until:
+                    break
+                time.sleep(0.01)
+        self.empty()
 
     def keys_left(self) -> set[str]:
         """Return all keys but for those of cards, on any server."""

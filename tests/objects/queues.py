@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Queue:
-    """One class whose waiters have their turns in order of arrival.
+    """One class that has waiters; but for the plain semaphore, they have turns in order of arrival.
 
     Attributes:
         name: for the test's id.

@@ -32,6 +32,8 @@ class Stage:
 
     def client(self, url: str | None = None, **options: Any) -> Any:
         """Return a new client, of the first service unless told otherwise."""
+        if self.kind is not None:
+            options = {**self.kind.options, **options}
         client = self._host.do(self.world.face.connect, url or self.place.urls[0], **options)
         self._clients.append(client)
         return client

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.objects.acts import SOON, exclusive, freed, held, lost, of_kinds, two, warned
 from tests.objects.block import Block
+from tests.objects.common import in_asyncio
 
 from interlock import AcquireTimeoutError, HoldLostError, NotHeldError
 
@@ -33,8 +34,9 @@ def test_a_block_holds_and_releases(stage: Stage) -> None:
     assert time.monotonic() - began >= 0.05
     assert isinstance(caught.value, TimeoutError)
     assert (caught.value.name, caught.value.timeout) == (lock.name, 0.05)
-    assert caught.value.holder == hold.holder
-    assert hold.holder in str(caught.value)
+    # Of several servers any one may have been asked in time, which knows its own holder.
+    assert caught.value.holder == hold.holder or stage.kind.servers > 1
+    assert str(caught.value.holder) in str(caught.value)
     owner.leave(lock)
     assert not hold
     assert not stage.left()
@@ -124,13 +126,13 @@ def test_a_loss_is_told_where_the_block_is_left(stage: Stage) -> None:
 @exclusive
 def test_an_open_block_outlives_its_actor(stage: Stage) -> None:
     """It is renewed though the thread or task that entered has ended, until another leaves it."""
-    lock, theirs = stage.lock(*stage.clients(lease=2)), stage.lock()
+    lock, theirs = stage.lock(*stage.clients(lease=4)), stage.lock()
     owner, other = stage.actor(), stage.actor()
     block = Block(lock, awaits=stage.world.cancels)
     hold = owner.do(block.enter)
     owner.end()
     gc.collect()
-    assert not other.do(theirs.acquire, timeout=2.5)
+    assert not other.do(theirs.acquire, timeout=4.5)
     assert hold.valid
     other.do(block.leave)
     freed(stage)
@@ -184,6 +186,26 @@ def test_a_lock_is_released_and_taken_inside(stage: Stage) -> None:
     owner.do(lock.acquire)
     owner.do(block.leave)
     assert not stage.left()
+
+
+@of_kinds(lambda kind: kind.shared)
+def test_by_hand_each_actor_leaves_its_own(stage: Stage) -> None:
+    """If several have entered one object by hand, each leaves what it has entered itself."""
+    lock, one, two_ = stage.lock(), stage.actor(), stage.actor()
+    first, second = one.enter(lock), two_.enter(lock)
+    one.leave(lock)
+    assert (bool(first), bool(second)) == (False, True)
+    two_.leave(lock)
+    assert not stage.left()
+
+
+@in_asyncio
+def test_a_forgotten_await_acquires_nothing(stage: Stage) -> None:
+    """A truth test of what was not awaited raises."""
+    lock, owner = stage.lock(), stage.actor()
+    with pytest.raises(TypeError, match="await"):
+        owner.do(lambda: bool(lock.acquire()))
+    assert not owner.do(lock.locked)
 
 
 @exclusive

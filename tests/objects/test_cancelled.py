@@ -9,8 +9,7 @@ import pytest
 from tests.objects.acts import exclusive, freed, held, of_kinds
 from tests.objects.common import PROMPT, in_asyncio
 from tests.objects.permits import PERMITS
-from tests.objects.stage import NAME, Stage
-from tests.objects.trouble import troubled
+from tests.objects.stage import NAME
 from tests.objects.worlds import CancelledHereError
 from tests.support.faults import command, delay_reply
 from tests.support.patience import wait_until
@@ -18,12 +17,10 @@ from tests.support.patience import wait_until
 from interlock import observe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.objects.permits import Permits
+    from tests.objects.stage import Stage
     from tests.objects.trouble import TroubledPlace
-    from tests.objects.worlds import Actor, World
-    from tests.support.servers import RedisServer
+    from tests.objects.worlds import Actor
 
 LATE = delay_reply(2)
 """Longer than it takes to cancel a call that waits for it, and shorter than a command may take."""
@@ -39,15 +36,6 @@ def _struck(stage: Stage, actor: Actor, call: Any, *args: Any) -> None:
     with pytest.raises(CancelledHereError):
         struck.result(PROMPT)
     place.clear()
-
-
-@pytest.fixture
-def permits_in_trouble(world: World, own_servers: list[RedisServer]) -> Iterator[Stage]:
-    """Give each face and driver at a `TroubledPlace`, for objects that are no lock-likes."""
-    with troubled(own_servers[:1]) as place:
-        made = Stage(world, place)
-        yield made
-        made.end()
 
 
 @pytest.mark.promise("once")
@@ -71,10 +59,28 @@ def test_an_acquire_whose_answer_is_on_its_way(trouble: Stage) -> None:
 
 
 @in_asyncio
+@of_kinds(lambda kind: kind.name != "red")
+def test_who_is_cancelled_waits_for_no_silent_server(trouble: Stage) -> None:
+    """The task ends soon, and what it may have acquired is given back when the server answers."""
+    place: TroubledPlace = trouble.place
+    lock, owner = trouble.lock(*trouble.clients(card=False, command_timeout=30)), trouble.actor()
+    for call in (lock.acquire, lock.release):
+        owner.do(call)
+    place.clear()
+    with place.paused():
+        struck = owner.start(lock.acquire)
+        wait_until(place.asked_through, 10, "it asks")
+        owner.cancel()
+        with pytest.raises(CancelledHereError):
+            struck.result(PROMPT)
+    freed(trouble)
+
+
+@in_asyncio
 @pytest.mark.parametrize("permits", PERMITS, ids=lambda each: each.name)
-def test_a_permit_that_is_on_its_way(permits_in_trouble: Stage, permits: Permits) -> None:
+def test_a_permit_that_is_on_its_way(troubled_scene: Stage, permits: Permits) -> None:
     """The permit that a cancelled acquire has got is soon given back, once."""
-    scene = permits_in_trouble
+    scene = troubled_scene
     place: TroubledPlace = scene.place
     made = permits.make(scene.client(card=False), NAME, 2)
     looks = permits.make(scene.client(place.direct[0]), NAME, 2)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.children import Child
-from tests.objects.common import FAR, PROMPT, cancelling, each_face, enter, in_asyncio, joins
+from tests.objects.common import PROMPT, cancelling, each_face, enter, in_asyncio, joins
 from tests.objects.stage import NAME
 from tests.objects.worlds import CancelledHereError
 from tests.support.patience import wait_until
@@ -26,7 +26,7 @@ SOON = 3
 
 def _candidate(scene: Stage, candidate: str | None = None, **options: Any) -> Any:
     """Return the election, as a candidate of a client of its own sees it."""
-    return scene.client(**{"poll_cap": FAR, **options}).election(NAME, candidate=candidate)
+    return scene.client(**options).election(NAME, candidate=candidate)
 
 
 @pytest.mark.sample
@@ -157,7 +157,7 @@ def test_a_lost_term_is_told(scene: Stage) -> None:
 def test_a_term_with_a_lease_is_not_renewed(scene: Stage) -> None:
     """With ``lease=`` a leader leads that long at most, and the next one follows at once."""
     owner, waiter = scene.actor(), scene.actor()
-    first = scene.client(poll_cap=FAR).election(NAME, lease=1)
+    first = scene.client().election(NAME, lease=1)
     second = _candidate(scene)
     began = time.monotonic()
     assert owner.do(first.acquire)
@@ -227,8 +227,6 @@ def test_observers_are_told(scene: Stage) -> None:
     owner, election, seen = scene.actor(), _candidate(scene, "a"), list[Any]()
 
     def tell(info: Any) -> None:
-        if info and not info.candidate:
-            return  # it leads, and has not yet announced who it is: that is told next
         seen.append(info and info.candidate)
 
     observation = owner.do(_candidate(scene).observe, tell)

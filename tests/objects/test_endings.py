@@ -7,13 +7,16 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.objects.acts import PROMPT, exclusive, held, warned
+from tests.objects.acts import PROMPT, exclusive, freed, held, warned
+from tests.objects.common import each_face
+from tests.support.faults import command, swallow_reply
 from tests.support.patience import wait_until
 
 from interlock import ClosedError
 
 if TYPE_CHECKING:
     from tests.objects.stage import Stage
+    from tests.objects.trouble import TroubledPlace
 
 
 @pytest.mark.promise("ending")
@@ -59,6 +62,27 @@ def test_close_releases_whatever_is_held(stage: Stage) -> None:
 
 
 @pytest.mark.promise("ending")
+@each_face
+@exclusive
+def test_close_gives_back_what_is_under_way(trouble: Stage) -> None:
+    """An acquire that the server has answered too late for its client leaves no lock."""
+    place: TroubledPlace = trouble.place
+    clients = trouble.clients(card=False, command_timeout=2)
+    lock, owner = trouble.lock(*clients), trouble.actor()
+    for call in (lock.acquire, lock.release):
+        owner.do(call)
+    place.clear()
+    place.on_request(command("EVALSHA"), swallow_reply)
+    acquiring = owner.start(lock.acquire)
+    # A red lock would have its majority if one reply alone were lost.
+    wait_until(lambda: place.fired() >= trouble.kind.servers, 10, "the servers act")
+    place.clear()
+    trouble.close(*clients)
+    assert acquiring.exception(20)
+    freed(trouble)
+
+
+@pytest.mark.promise("ending")
 @exclusive
 def test_a_dropped_client_releases(stage: Stage) -> None:
     """A MisuseWarning names a client that nobody closed; what it held is free soon."""
@@ -84,7 +108,7 @@ def test_an_actor_that_ends_holding_is_named(stage: Stage) -> None:
     careless, careful, other = (stage.actor() for _ in range(3))
     assert careless.do(lock.acquire)
     hold = held(careful, kept)
-    with warned("the name"):
+    with warned("the name", len(clients)):  # each part is told
         careless.end()
         gc.collect()
         assert other.do(theirs.acquire, timeout=20)

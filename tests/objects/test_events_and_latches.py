@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.children import Child
-from tests.objects.common import FAR, PROMPT, cancelling, each_face, joins, kept
+from tests.objects.common import PROMPT, cancelling, each_face, joins, kept
 from tests.objects.stage import NAME
 from tests.objects.worlds import CancelledHereError
 from tests.support.patience import wait_until
@@ -40,14 +40,18 @@ def _waiters(scene: Stage, made: list[Any], each: int = 2) -> list[Future[Any]]:
 @both
 def test_opening_lets_everybody_go_on(scene: Stage, what: str) -> None:
     """One call lets the waiters of all clients go on at once; who comes later does not wait."""
-    gates = [_MAKE[what](scene.client(poll_cap=FAR)) for _ in range(3)]
+    gates = [_MAKE[what](scene.client()) for _ in range(3)]
     owner = scene.actor()
     assert owner.do(gates[0].wait, 0) is False
     waiting = _waiters(scene, gates, 10)
     assert not any(each.done() for each in waiting)
+    opened = time.monotonic()
     owner.do(_OPEN[what], gates[0])
     assert [each.result(PROMPT) for each in waiting] == [True] * 30
-    late = _MAKE[what](scene.client(poll_cap=FAR))
+    assert time.monotonic() - opened < PROMPT, (
+        "they do not go on one by one, each by a look of its own"
+    )
+    late = _MAKE[what](scene.client())
     assert owner.do(late.wait) is True
     assert owner.do(late.wait, timeout=0) is True
 
@@ -55,8 +59,8 @@ def test_opening_lets_everybody_go_on(scene: Stage, what: str) -> None:
 @both
 def test_an_opening_is_not_missed(scene: Stage, what: str) -> None:
     """Waiters go on although it is closed again at once, and who waits after that does not."""
-    client = scene.client(poll_cap=FAR)
-    gates = [_MAKE[what](scene.client(poll_cap=FAR)) for _ in range(2)]
+    client = scene.client()
+    gates = [_MAKE[what](scene.client()) for _ in range(2)]
     owner, again = scene.actor(), scene.actor()
     mine = client.event(NAME) if what == "event" else client.count_down_latch(NAME, count=1)
     waiting = _waiters(scene, gates)
@@ -75,7 +79,7 @@ def test_an_opening_is_not_missed(scene: Stage, what: str) -> None:
 @both
 def test_a_wait_may_be_in_vain(scene: Stage, what: str) -> None:
     """A wait whose time is up returns False, and leaves the others of its client waiting."""
-    gate, other = (_MAKE[what](scene.client(poll_cap=FAR)) for _ in range(2))
+    gate, other = (_MAKE[what](scene.client()) for _ in range(2))
     first, second, owner = scene.actor(), scene.actor(), scene.actor()
     short = joins(scene, first, gate.wait, 1)
     long = joins(scene, second, gate.wait, 60, asks=False)
@@ -89,7 +93,7 @@ def test_a_wait_may_be_in_vain(scene: Stage, what: str) -> None:
 @both
 def test_a_cancelled_wait_leaves_the_others(scene: Stage, what: str) -> None:
     """When the waiter in front is cancelled, those behind it go on all the same."""
-    gate, other = (_MAKE[what](scene.client(poll_cap=FAR)) for _ in range(2))
+    gate, other = (_MAKE[what](scene.client()) for _ in range(2))
     actors = [scene.actor() for _ in range(3)]
     waiting = [
         joins(scene, actor, gate.wait, asks=number == 0) for number, actor in enumerate(actors)
@@ -104,7 +108,7 @@ def test_a_cancelled_wait_leaves_the_others(scene: Stage, what: str) -> None:
 @both
 def test_closing_a_client_ends_its_waits(scene: Stage, what: str) -> None:
     """Who waits when its client is closed gets ClosedError; others wait on."""
-    clients = [scene.client(poll_cap=FAR) for _ in range(2)]
+    clients = [scene.client() for _ in range(2)]
     gates = [_MAKE[what](client) for client in clients]
     waiting = _waiters(scene, gates)
     scene.close(clients[0])
@@ -122,7 +126,7 @@ def test_closing_a_client_ends_its_waits(scene: Stage, what: str) -> None:
 @both
 def test_it_stays_open_when_who_opened_it_dies(scene: Stage, what: str) -> None:
     """What a killed process has set or counted down stays so."""
-    gate, waiter = _MAKE[what](scene.client(poll_cap=FAR)), scene.actor()
+    gate, waiter = _MAKE[what](scene.client()), scene.actor()
     waiting = joins(scene, waiter, gate.wait)
     calls = {
         "event": "event('the name').set()",
@@ -158,7 +162,7 @@ def test_an_event_is_set_until_it_is_cleared(scene: Stage) -> None:
 @pytest.mark.sample
 def test_a_latch_opens_at_zero(scene: Stage) -> None:
     """It opens with the last count, and not before; an open one is not counted down."""
-    latch, other = (scene.client(poll_cap=FAR).count_down_latch(NAME) for _ in range(2))
+    latch, other = (scene.client().count_down_latch(NAME) for _ in range(2))
     owner, waiter = scene.actor(), scene.actor()
     assert owner.do(latch.wait) is True, "one that was never set is open"
     owner.do(latch.count_down)
@@ -189,9 +193,7 @@ def test_a_count_is_set_once(scene: Stage) -> None:
 def test_a_named_count_is_set_once_in_a_life(scene: Stage) -> None:
     """Who comes after the opening does not close it again, but after a deletion it does."""
     owner, waiter = scene.actor(), scene.actor()
-    first, second, late = (
-        scene.client(poll_cap=FAR).count_down_latch(NAME, count=2) for _ in range(3)
-    )
+    first, second, late = (scene.client().count_down_latch(NAME, count=2) for _ in range(3))
     owner.do(first.count_down)
     assert owner.do(second.count) == 1
     waiting = joins(scene, waiter, second.wait)
@@ -216,7 +218,7 @@ def test_another_count_is_told_once(scene: Stage) -> None:
 
 def test_a_deletion_is_told_to_who_waits(scene: Stage) -> None:
     """Whoever waits for a latch that is deleted gets an error; a later wait returns at once."""
-    latches = [scene.client(poll_cap=FAR).count_down_latch(NAME) for _ in range(2)]
+    latches = [scene.client().count_down_latch(NAME) for _ in range(2)]
     owner = scene.actor()
     assert owner.do(latches[0].try_set_count, 2)
     waiting = _waiters(scene, latches)
@@ -233,9 +235,7 @@ def test_a_deletion_is_told_to_who_waits(scene: Stage) -> None:
 def test_an_idle_latch_leaves_the_server(scene: Stage) -> None:
     """With ``idle=`` nothing is left some time after the last use, and a wait is a use."""
     owner, waiter = scene.actor(), scene.actor()
-    latch, other = (
-        scene.client(poll_cap=0.5).count_down_latch(NAME, count=2, idle=2) for _ in range(2)
-    )
+    latch, other = (scene.client().count_down_latch(NAME, count=2, idle=2) for _ in range(2))
     owner.do(latch.count_down)
     waiting = joins(scene, waiter, other.wait)
     time.sleep(3)  # one and a half times as long as it may be idle

@@ -41,7 +41,7 @@ def _script(nth: int) -> Matcher:
 
 def _warm(trouble: Stage, **options: Any) -> Any:
     """Return a lock whose scripts the servers know, of clients that are connected."""
-    clients = trouble.clients(command_timeout=TIMEOUT, card=False, **options)
+    clients = trouble.clients(**{"command_timeout": TIMEOUT, "card": False, **options})
     lock, owner = trouble.lock(*clients), trouble.actor()
     for call in (lock.acquire, lock.release):
         owner.do(call)
@@ -85,6 +85,26 @@ def test_a_fault_at_every_command(trouble: Stage, fault: str) -> None:
     freed(trouble)
 
 
+@pytest.mark.promise("exclusion")
+@each_face
+@on_one_server
+def test_a_lease_counts_from_the_sending(trouble: Stage) -> None:
+    """The way of an answer takes from the validity; a grant that comes after its lease is none."""
+    place: TroubledPlace = trouble.place
+    lock, owner = _warm(trouble, command_timeout=10), trouble.actor()
+    place.on_request(_any_script, delay_reply(1))
+    hold = held(owner, lock, lease=500)
+    # The server's clock may be faster by 0.1 %.
+    assert 490 < hold.remaining <= 498.5
+    place.clear()
+    owner.do(lock.release)
+    place.on_request(_script(1), delay_reply(1))
+    hold = held(owner, lock, lease=0.7, timeout=20)
+    assert hold.valid
+    owner.do(lock.release)
+    freed(trouble)
+
+
 @each_face
 @on_one_server
 @pytest.mark.parametrize("fault", EACH)
@@ -120,6 +140,21 @@ def test_no_reply_ever_comes(trouble: Stage) -> None:
     time.sleep(2 * TIMEOUT)  # no late undoing ends the next hold
     assert other.do(theirs.owned)
     other.do(theirs.release)
+
+
+@pytest.mark.promise("once")
+@each_face
+@on_one_server
+def test_tries_come_late_one_after_another(trouble: Stage) -> None:
+    """Each of an acquire that was given up may still take the lock, and none keeps it."""
+    place: TroubledPlace = trouble.place
+    lock, owner = _warm(trouble, outage_timeout=1), trouble.actor()
+    place.on_request(_any_script, delay(4 * TIMEOUT))
+    with pytest.raises(InterlockError):
+        owner.do(lock.acquire)
+    place.clear()
+    time.sleep(5 * TIMEOUT)  # until all have come
+    freed(trouble)
 
 
 def _any_script(args: Sequence[bytes]) -> bool:

@@ -549,13 +549,16 @@ def test_a_hold_that_no_job_can_release_is_told_and_released(redis_url: str) -> 
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("always")
-        warnings.showwarning = lambda message, *_: told.append(str(message))
+        warnings.showwarning = lambda message, _, filename, line, *__: told.append(
+            f"{message} {filename}:{line}"
+        )
         pool.submit(job).result()
         gc.collect()
         wait_until(lambda: not client.lock("n").locked(), 20, "it is released")
         wait_until(lambda: bool(told), 20, "that is told")
-    place = f"test_owners.py:{job.__code__.co_firstlineno + 1},"
-    assert place in told[0]
+    place = f"test_owners.py:{job.__code__.co_firstlineno + 1}"
+    assert f"{place}," in told[0]
+    assert told[0].endswith(place)
 
 
 def test_a_hold_of_a_job_stays_while_its_lock_object_lives(redis_url: str) -> None:
@@ -567,6 +570,18 @@ def test_a_hold_of_a_job_stays_while_its_lock_object_lives(redis_url: str) -> No
         assert lock.locked()
         pool.submit(lock.release).result()
         assert not lock.locked()
+
+
+def test_a_hold_of_a_job_stays_while_its_hold_lives(redis_url: str) -> None:
+    """So does one of a job that kept no more than the `Hold`."""
+    with interlock.connect(redis_url, lease=1) as client, ThreadPoolExecutor(1) as pool:
+        hold = pool.submit(lambda: client.lock("n").__enter__()).result()
+        gc.collect()
+        time.sleep(2.5)
+        assert hold.valid
+        assert client.lock("n").locked()
+        pool.submit(hold.release).result()
+        assert not client.lock("n").locked()
 
 
 def test_a_condition_is_waited_for_in_a_block(client: interlock.Client) -> None:
@@ -694,3 +709,48 @@ def test_an_acquire_that_was_refused_leaves_its_owner_free(client: interlock.Cli
         return [context.run(lock.acquire, timeout=0) for context in contexts]
 
     assert in_thread(main) == [True, False]
+
+
+@contextlib.contextmanager
+def struck(at: int, handler: Callable[[], object]) -> Iterator[list[str]]:
+    """Call *handler* at the *at*-th call or return, as a signal may there; yield those that came."""
+    came: list[str] = []
+
+    def strike(_: object, event: str, __: object) -> None:
+        came.append(event)
+        if len(came) == at:
+            handler()
+
+    sys.setprofile(strike)
+    try:
+        yield came
+    finally:
+        sys.setprofile(None)
+
+
+@pytest.mark.promise("signals")
+def test_a_signal_handler_in_a_context_of_its_own_takes_no_owner_away(
+    client: interlock.Client,
+) -> None:
+    """Wherever it strikes an acquire, each of the two flows has what it acquired, and no more."""
+    mine, block, left = client.lock("mine"), client.lock("block"), client.lock("left")
+
+    def handle() -> None:
+        with block:
+            pass
+        assert left.acquire(timeout=0)
+
+    came, at = [""], 1
+    while len(came) >= at:
+        context = contextvars.Context()
+        with struck(at, lambda context=context: context.run(handle)) as came:
+            assert mine.acquire()
+        if len(came) >= at:
+            assert not left.acquire(timeout=0)
+            context.run(left.release)
+        assert mine.acquire(timeout=0), "its own owner enters again"
+        mine.release()
+        mine.release()
+        at += 1
+    assert at > 50
+    assert not mine.locked()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.objects.stage import Stage
     from tests.objects.trouble import TroubledPlace
 
-all_or_none = of_kinds(lambda kind: kind.name in ("multi", "red", "group"))
+all_or_none = of_kinds(lambda kind: kind.name in ("multi", "together", "red", "group"))
 red = of_kinds(lambda kind: kind.name == "red")
 multi = of_kinds(lambda kind: kind.name == "multi")
 
@@ -26,6 +26,8 @@ def _parts(stage: Stage) -> list[Any]:
     clients = stage.clients()
     if stage.kind.name == "group":
         return [clients[0].group_lock(NAME, [value]) for value in ("one", "two")]
+    if stage.kind.name == "together":
+        return [clients[0].lock(name) for name in (NAME, f"{NAME} too")]
     return [client.lock(NAME) for client in clients]
 
 
@@ -37,26 +39,26 @@ def test_a_part_that_is_taken_bars_all(stage: Stage) -> None:
     A red lock is refused by a majority.
     """
     lock, parts = stage.lock(), _parts(stage)
-    taken = parts[1:]
     rival, owner, third = (stage.actor() for _ in range(3))
-    for part in taken:
-        assert rival.do(part.acquire)
-    assert owner.do(lock.acquire, timeout=0) is False
-    assert owner.do(lock.acquire, timeout=0.3) is False
-    assert owner.do(lambda: lock.hold) is None
-    wait_until(lambda: third.do(parts[0].acquire, timeout=0), 5, "the first part is free again")
-    third.do(parts[0].release)
-    got = owner.start(lock.acquire, timeout=60)
-    for part in taken:
-        rival.do(part.release)
-    assert got.result(20)
-    others = [part for part in parts if third.do(part.acquire, timeout=0)]
-    # A red lock may have a majority before the last server's part is free.
-    assert len(others) <= (stage.kind.name == "red")
-    for part in others:
-        third.do(part.release)
-    owner.do(lock.release)
-    freed(stage)
+    for taken, free in ((parts[1:], parts[0]), (parts[:-1], parts[-1])):
+        for part in taken:
+            assert rival.do(part.acquire)
+        assert owner.do(lock.acquire, timeout=0) is False
+        assert owner.do(lock.acquire, timeout=0.3) is False
+        assert owner.do(lambda: lock.hold) is None
+        wait_until(lambda: third.do(free.acquire, timeout=0), 5, "the other is free again")  # noqa: B023
+        third.do(free.release)
+        got = owner.start(lock.acquire, timeout=60)
+        for part in taken:
+            rival.do(part.release)
+        assert got.result(20)
+        others = [part for part in parts if third.do(part.acquire, timeout=0)]
+        # A red lock may have a majority before the last server's part is free.
+        assert len(others) <= (stage.kind.name == "red")
+        for part in others:
+            third.do(part.release)
+        owner.do(lock.release)
+        freed(stage)
 
 
 @pytest.mark.sample

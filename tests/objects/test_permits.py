@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.children import Child
 from tests.objects.common import (
-    FAR,
     PROMPT,
     cancelling,
     each_face,
@@ -40,8 +40,8 @@ def _makers(
     scene: Stage, permits: Permits, n: int, count: int, *, same_client: bool = False, **options: Any
 ) -> list[Any]:
     """Return *count* objects of one name and *n* permits, of one client or of one each."""
-    first = scene.client(poll_cap=FAR)
-    clients = [first if same_client else scene.client(poll_cap=FAR) for _ in range(count - 1)]
+    first = scene.client()
+    clients = [first if same_client else scene.client() for _ in range(count - 1)]
     return [permits.make(client, NAME, n, **options) for client in (first, *clients)]
 
 
@@ -100,7 +100,10 @@ def test_no_more_are_inside_than_there_are_permits(
 @every
 @one_or_several
 def test_a_release_wakes_one_waiter(scene: Stage, permits: Permits, *, same_client: bool) -> None:
-    """Each release lets the next one go on at once, and nobody else."""
+    """Each release lets the next one go on at once, and nobody else.
+
+    Of a plain semaphore it is whoever asks first, if they are of several clients.
+    """
     made, *others = _makers(scene, permits, 1, 3, same_client=same_client)
     owner, actors = scene.actor(), [scene.actor(), scene.actor()]
     held = owner.do(permits.take, made)
@@ -108,15 +111,41 @@ def test_a_release_wakes_one_waiter(scene: Stage, permits: Permits, *, same_clie
         joins(scene, actor, permits.take, each, asks=not same_client or number == 0)
         for number, (actor, each) in enumerate(zip(actors, others, strict=True))
     ]
-    for number, (actor, each) in enumerate(zip(actors, others, strict=True)):
+    left = [*zip(waiting, actors, others, strict=True)]
+    while left:
         owner.do(permits.give, made, held)
-        held = waiting[number].result(PROMPT)
+        wait_until(lambda: any(each[0].done() for each in left), PROMPT, "one goes on")
+        place = [each[0].done() for each in left].index(True)
+        assert place == 0 or not (permits.leased or same_client)
+        future, owner, made = left.pop(place)
+        held = future.result()
         assert held
-        assert not any(future.done() for future in waiting[number + 1 :])
-        owner, made = actor, each
+        time.sleep(0.02)
+        assert not any(each[0].done() for each in left)
     assert owner.do(permits.free, made) == 0
     owner.do(permits.give, made, held)
     assert owner.do(permits.free, made) == 1
+
+
+@pytest.mark.sample
+def test_waiters_of_one_client_have_their_turns_in_order(scene: Stage) -> None:
+    """Those who come anew as a permit of a plain semaphore comes back do not overtake them."""
+    made, owner, came = scene.client().semaphore(NAME, 1), scene.actor(), list[int]()
+    actors, last = [scene.actor() for _ in range(5)], list[Any]()
+    assert owner.do(made.acquire)
+    for number, actor in enumerate(actors):
+        joins(scene, actor, made.acquire, asks=number == 0)
+        for _ in range(2):
+            actor.start(came.append, number)
+            last.append(actor.start(made.release))
+            actor.start(made.acquire)  # it comes anew, behind all others
+        last.append(actor.start(made.release))
+    owner.do(made.release)
+    for done in last:
+        done.result(PROMPT)
+    assert came[:5] == [0, 1, 2, 3, 4]
+    assert sorted(came[5:]) == [0, 1, 2, 3, 4]
+    assert owner.do(made.available_permits) == 1
 
 
 @every
@@ -155,15 +184,27 @@ def test_several_are_taken_together_or_none(scene: Stage, permits: Permits) -> N
     assert owner.do(permits.free, made) == 3
 
 
+def later_ones(*waiting: Any) -> list[Any]:
+    """Return those of *waiting* that have ended a while later."""
+    time.sleep(0.2)
+    return [each for each in waiting if each.done()]
+
+
 @several_together
 def test_who_wants_less_goes_ahead(scene: Stage, permits: Permits) -> None:
-    """While too few are free for the first one, those behind it that want less have their turns."""
+    """Plain ones go to whoever wants less; those with leases to the first one, strictly in order."""
     made, large, small = _makers(scene, permits, 2, 3)
     owner, first, second = scene.actor(), scene.actor(), scene.actor()
     one, two = owner.do(permits.take, made), owner.do(permits.take, made)
     wants_two = joins(scene, first, permits.take, large, 2)
     wants_one = joins(scene, second, permits.take, small)
     owner.do(permits.give, made, one)
+    if permits.leased:
+        assert not later_ones(wants_one, wants_two)
+        owner.do(permits.give, made, two)
+        first.do(permits.give, large, wants_two.result(PROMPT), 2)
+        second.do(permits.give, small, wants_one.result(PROMPT))
+        return
     got = wants_one.result(PROMPT)
     assert not wants_two.done()
     owner.do(permits.give, made, two)
@@ -187,6 +228,19 @@ def test_one_release_of_several_wakes_all_who_can_go(scene: Stage, permits: Perm
     actor, got = next((a, f) for a, f in zip(actors, waiting, strict=True) if f.done())
     actor.do(permits.give, makers[0], got.result())
     wait_until(lambda: all(each.done() for each in waiting), PROMPT, "the last one goes on")
+
+
+def test_permits_that_come_back_together_go_to_those_in_front(scene: Stage) -> None:
+    """Of the waiters of one client for a plain semaphore, as many as can go on are the oldest ones."""
+    made, owner = scene.client().semaphore(NAME, 4), scene.actor()
+    assert owner.do(made.acquire, 4)
+    actors = [scene.actor() for _ in range(5)]
+    waiting = [joins(scene, actor, made.acquire, asks=actor is actors[0]) for actor in actors]
+    for goes_on in (waiting[:2], waiting[2:4], waiting[4:]):
+        owner.do(made.release, len(goes_on))
+        assert all(each.result(PROMPT) for each in goes_on)
+        assert later_ones(*waiting) == waiting[: waiting.index(goes_on[-1]) + 1]
+    assert owner.do(made.available_permits) == 0
 
 
 @every
@@ -272,7 +326,7 @@ def test_a_wait_that_is_cancelled_as_it_ends(scene: Stage, permits: Permits) -> 
 @every
 def test_closing_ends_waits_and_gives_back(scene: Stage, permits: Permits) -> None:
     """Who waits when its client is closed gets ClosedError; what the client's blocks had is free."""
-    clients = [scene.client(poll_cap=FAR) for _ in range(3)]
+    clients = [scene.client() for _ in range(3)]
     n = 2 if permits.leased else 1
     holds, closed, waits = (permits.make(client, NAME, n) for client in clients)
     owner, first, second = scene.actor(), scene.actor(), scene.actor()
@@ -287,7 +341,11 @@ def test_closing_ends_waits_and_gives_back(scene: Stage, permits: Permits) -> No
     scene.close(clients[0])
     got = waiting.result(PROMPT)
     assert not permit
-    owner.do(leave)
+    if permits.leased:
+        with pytest.raises(NotHeldError):
+            owner.do(leave)
+    else:
+        owner.do(leave)
     assert second.do(permits.free, waits) == n - 1, "the end of the block gives nothing back again"
     second.do(permits.give, waits, got)
     with pytest.raises(ClosedError):
@@ -298,7 +356,7 @@ def test_closing_ends_waits_and_gives_back(scene: Stage, permits: Permits) -> No
 @with_leases
 def test_a_lease_ends_by_itself(scene: Stage, permits: Permits) -> None:
     """A permit with a lease of its own is lost when that ends, and the next one gets it."""
-    clients = [scene.client(poll_cap=FAR) for _ in range(2)]
+    clients = [scene.client() for _ in range(2)]
     made, other = (permits.make(client, NAME, 1) for client in clients)
     owner, waiter = scene.actor(), scene.actor()
     told = threading.Event()
@@ -340,15 +398,18 @@ def test_without_a_lease_it_is_renewed(scene: Stage, permits: Permits) -> None:
     assert not permit.lost.is_set()
 
 
-@with_leases
-@pytest.mark.parametrize("how", ["by its id", "delete"])
-def test_a_lost_permit_is_told(scene: Stage, permits: Permits, how: str) -> None:
+@pytest.mark.parametrize("how", ["by its id", "delete", "by force"])
+def test_a_lost_permit_is_told(scene: Stage, how: str) -> None:
     """If another client gives a permit back, or deletes all, its holder is told in a third of it."""
-    owner, made = scene.actor(), permits.make(scene.client(lease=3), NAME, 2)
-    told, other = threading.Event(), scene.client().leased_semaphore(NAME)
-    permit = owner.do(permits.take, made)
+    client, owner, elsewhere = scene.client(lease=3), scene.actor(), scene.client()
+    told, other = threading.Event(), elsewhere.leased_semaphore(NAME)
+    made = client.limited(NAME, 2) if how == "by force" else client.leased_semaphore(NAME, 2)
+    permit = owner.do(made.acquire)
     owner.do(permit.on_lost, told.set)
-    if how == "delete":
+    if how == "by force":
+        assert owner.do(elsewhere.force_release, NAME, holder=permit.holder)
+        assert owner.do(made.available) == 2
+    elif how == "delete":
         assert owner.do(other.delete)
     else:
         owner.do(other.release, permit.ids[0])
@@ -370,9 +431,10 @@ def test_a_permit_is_given_back_once(scene: Stage, permits: Permits) -> None:
     permit = owner.do(permits.take, made)
     other.do(permit.release)
     assert not permit
-    for wrong in (permit.release, lambda: elsewhere.release(permit.ids[0])):
+    wrong = [permit.release, *([partial(elsewhere.release, permit.ids[0])] * permits.several)]
+    for each in wrong:
         with pytest.raises(NotHeldError):
-            owner.do(wrong)
+            owner.do(each)
         assert owner.do(permits.free, made) == 2
 
 
@@ -421,25 +483,27 @@ def test_the_first_program_decides(scene: Stage, permits: Permits) -> None:
     assert owner.do(permits.free, changing) == 7
 
 
-def test_the_last_limit_wins(scene: Stage) -> None:
-    """A client that names another limit sets it; those that wait go on with it."""
+def test_each_brings_its_own_limit(scene: Stage) -> None:
+    """A client with a larger limit comes in beside others, in its turn; a smaller one waits longer."""
     owner, waiter = scene.actor(), scene.actor()
-    first, waits = (scene.client(poll_cap=FAR).limited(NAME, 1) for _ in range(2))
+    first, waits = (scene.client().limited(NAME, 1) for _ in range(2))
     held = owner.do(first.acquire)
+    larger = scene.client().limited(NAME, 3)
+    also_held = owner.do(larger.acquire, timeout=PROMPT)
     waiting = joins(scene, waiter, waits.acquire)
-    later_one = scene.client().limited(NAME, 3)
-    also_held = owner.do(later_one.acquire, timeout=PROMPT)
-    permit = waiting.result(PROMPT)
-    assert owner.do(first.running) == 3
-    assert owner.do(first.available) == 0
-    for each in (held, also_held, permit):
-        owner.do(each.release)
-    assert (owner.do(first.running), owner.do(first.available)) == (0, 3)
+    assert (owner.do(first.running), owner.do(first.available)) == (2, -1)
+    assert owner.do(larger.available) == 1
+    owner.do(held.release)
+    assert not later_ones(waiting)
+    owner.do(also_held.release)
+    waiter.do(waiting.result(PROMPT).release)
+    assert (owner.do(first.running), owner.do(first.available)) == (0, 1)
+    assert not [key for key in kept(scene) if "queue" not in str(key)], "there is nothing to set up"
 
 
 @every
 def test_a_number_that_the_server_lost_is_set_again(scene: Stage, permits: Permits) -> None:
-    """After a loss of all data there are as many permits as before, and old ones add nothing."""
+    """After a loss of all data there are as many permits as before; old ones with leases are lost."""
     made, owner = permits.make(scene.client(), NAME, 2), scene.actor()
     old = [owner.do(permits.take, made) for _ in range(2)]
     scene.place.empty()
@@ -449,15 +513,27 @@ def test_a_number_that_the_server_lost_is_set_again(scene: Stage, permits: Permi
         for each in old:
             with pytest.raises(HoldLostError):
                 owner.do(permits.give, made, each)
-    else:
-        owner.do(permits.give, made, True, 2)  # the oldest of this client
     assert owner.do(permits.free, made) == 0
     for each in new:
         owner.do(permits.give, made, each)
     assert owner.do(permits.free, made) == 2
 
 
-@every
+def test_a_plain_one_is_whole_again_after_its_server_lost_it(scene: Stage) -> None:
+    """What comes back of a lost number makes as many permits as the code names, no fewer or more."""
+    made, owner = scene.client().semaphore(NAME, 3), scene.actor()
+    for _ in range(3):
+        leave = enter(scene, owner, made)
+        scene.place.empty()
+        owner.do(leave)
+        assert owner.do(made.available_permits) == 3
+        assert owner.do(made.acquire, 2)
+        scene.place.empty()
+        owner.do(made.release, 2)
+        assert owner.do(made.available_permits) == 3
+
+
+@several_together
 def test_a_larger_number_wakes_who_waits(scene: Stage, permits: Permits) -> None:
     """`set_permits` counts free and taken ones together, stops nobody, and wakes at once."""
     made, *others = _makers(scene, permits, 2, 3)
@@ -569,7 +645,7 @@ def test_who_waits_for_a_missing_one_goes_on_when_it_is_set_up(
 ) -> None:
     """A wait for a name that nobody has set up, or that was deleted, ends when somebody does."""
     owner, waiter = scene.actor(), scene.actor()
-    made, other = (permits.make(scene.client(poll_cap=FAR), NAME, None) for _ in range(2))
+    made, other = (permits.make(scene.client(), NAME, None) for _ in range(2))
     waiting = joins(scene, waiter, permits.take, other)
     assert owner.do(made.try_set_permits, 1)
     assert waiting.result(PROMPT)
@@ -582,27 +658,25 @@ def test_who_waits_for_a_missing_one_goes_on_when_it_is_set_up(
 
 
 @each_face
-@every
+@several_together
 def test_an_idle_one_leaves_the_server(scene: Stage, permits: Permits) -> None:
     """With ``idle=`` nothing is left some time after the last use; the next one begins anew."""
     made = permits.make(scene.client(lease=2), NAME, 2, idle=2)
     owner = scene.actor()
     held = owner.do(permits.take, made)
     owner.do(permits.give, made, held)
-    if permits.several:
-        owner.do(made.set_permits, 5)
+    owner.do(made.set_permits, 5)
     assert kept(scene)
     wait_until(lambda: not kept(scene), 10, "nothing is left")
     assert owner.do(permits.free, made) == 2
 
 
 @each_face
-@with_leases
-def test_a_renewed_permit_is_a_use(scene: Stage, permits: Permits) -> None:
+def test_a_renewed_permit_is_a_use(scene: Stage) -> None:
     """While a permit is renewed, the number stays, although nobody makes a call."""
-    made, owner = permits.make(scene.client(lease=2), NAME, 2, idle=2), scene.actor()
-    permit = owner.do(permits.take, made)
+    made, owner = scene.client(lease=2).leased_semaphore(NAME, 2, idle=2), scene.actor()
+    permit = owner.do(made.acquire)
     owner.do(made.set_permits, 7)
     time.sleep(3)  # one and a half times as long as it may be idle
-    assert owner.do(permits.free, made) == 6
+    assert owner.do(made.available_permits) == 6
     owner.do(permit.release)

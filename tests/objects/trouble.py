@@ -37,6 +37,26 @@ class TroubledPlace(Place):
         """Return how many faults were made."""
         return sum(len(proxy.fired) for proxy in self._proxies)
 
+    def asked_through(self) -> int:
+        """Return how many calls of scripts came through the proxies."""
+        return sum(proxy.commands["EVALSHA"] for proxy in self._proxies)
+
+    def lose_messages(self) -> None:
+        """Let no message reach anybody from here on."""
+        for proxy in self._proxies:
+            proxy.drop_messages = True
+
+    @contextlib.contextmanager
+    def full(self) -> Iterator[None]:
+        """Let no server have memory for anything new in the block."""
+        for node in self._nodes:
+            node.execute("CONFIG", "SET", "maxmemory", 1)
+        try:
+            yield
+        finally:
+            for node in self._nodes:
+                node.execute("CONFIG", "SET", "maxmemory", 0)
+
     def clear(self) -> None:
         """Let all requests pass from here on."""
         for proxy in self._proxies:

@@ -71,34 +71,67 @@ async def test_tasks_are_told_of_too(redis_url: str, recorder: Recorder) -> None
                 await asyncio.sleep(0.01)  # the others wait meanwhile
 
         async with asyncio.TaskGroup() as group:
-            for _ in range(3):
-                group.create_task(work())
+            for number in range(3):
+                group.create_task(work(), name=f"worker {number}")
 
     assert sorted(names(recorder)) == ["Acquired"] * 3 + ["Released"] * 3 + ["Waiting"] * 2
     waited = [event for event in recorder.events if isinstance(event, observe.Acquired)]
     assert sorted(event.waited for event in waited) == [False, True, True]
     assert max(event.seconds for event in waited) >= 0.02
+    assert all("worker" in event.owner for event in recorder.of(observe.Released))
 
 
-def test_waits_that_end_without_the_lock_are_told(redis_url: str, recorder: Recorder) -> None:
+@pytest.mark.parametrize("factory", ["lock", "spin_lock"])
+def test_waits_that_end_without_the_lock_are_told(
+    factory: str, client: Client, recorder: Recorder
+) -> None:
     """A wait that times out is told with its length, and leaves no waiter in the table."""
-    with interlock.connect(redis_url, lease=30) as client:
+    client.observe(recorder)
+    lock = getattr(client, factory)("orders")
+    wait_until(lambda: bool(recorder.clients), 5, "the observer has its client")
+    (view,) = recorder.clients
+    with lock as hold:
+        done = in_thread(lambda: lock.acquire(timeout=1.5))
+        wait_until(lambda: view.waiters() == {lock._core.kind: 1}, 5, "it waits")
+        done.join()
+        assert view.waiters() == {}
+        assert view.holds() == {lock._core.kind: 1}
+        assert 0 < (view.validity() or 0) <= 30
+    wait_until(lambda: bool(recorder.of(observe.Released)), 5, "all is told")
+    assert names(recorder) == ["Acquired", "Waiting", "GaveUp", "Released"]
+    (gave_up,) = recorder.of(observe.GaveUp)
+    assert isinstance(gave_up, observe.GaveUp)
+    assert gave_up.seconds >= 1.5
+    assert gave_up.error is None
+    (slow,) = recorder.of(observe.SlowAcquire)
+    assert isinstance(slow, observe.SlowAcquire)
+    assert slow.held_by == (hold.holder,)
+    (long,) = recorder.of(observe.SlowHold)
+    assert isinstance(long, observe.SlowHold)
+    assert long.holder == hold.holder
+
+
+async def test_a_cancelled_wait_is_told(redis_url: str, recorder: Recorder) -> None:
+    """It tells what has ended the wait."""
+    async with interlock.asyncio.connect(redis_url) as client:
         client.observe(recorder)
-        wait_until(lambda: bool(recorder.clients), 5, "the observer has its client")
-        (view,) = recorder.clients
-        with client.lock("orders"):
-            done = in_thread(lambda: client.lock("orders").acquire(timeout=1))
-            wait_until(lambda: view.waiters() == {"lock": 1}, 5, "it waits")
-            done.join()
-            assert view.waiters() == {}
-            assert view.holds() == {"lock": 1}
-            assert 0 < (view.validity() or 0) <= 30
-        wait_until(lambda: bool(recorder.of(observe.Released)), 5, "all is told")
+        lock = client.lock("orders")
+
+        async def wait() -> None:
+            async with lock:
+                pytest.fail("it is held")
+
+        async with lock:
+            task = asyncio.create_task(wait())
+            await asyncio.sleep(0.3)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
 
     (gave_up,) = recorder.of(observe.GaveUp)
     assert isinstance(gave_up, observe.GaveUp)
-    assert gave_up.seconds >= 1
-    assert gave_up.error is None
+    assert gave_up.error == "CancelledError"
+    assert names(recorder) == ["Acquired", "Waiting", "GaveUp", "Released"]
 
 
 def test_a_refused_upgrade_is_no_wait(client: Client, recorder: Recorder) -> None:
@@ -167,19 +200,33 @@ def test_losses_are_told(client: Client, recorder: Recorder) -> None:
     assert not recorder.of(observe.Released)
 
 
-def test_a_lease_that_its_owner_chose_may_end(client: Client, recorder: Recorder) -> None:
+@pytest.mark.parametrize("ended", [False, True], ids=["", "thread-ended"])
+def test_a_lease_that_its_owner_chose_may_end(
+    client: Client, recorder: Recorder, *, ended: bool
+) -> None:
     """A rate limit, whose lease ends outside of any block, counts as released and not as lost."""
     client.observe(recorder)
-    assert client.lock("limit").acquire(lease=0.1)
+    lock, taken = client.lock("limit"), list[bool]()
+
+    def take() -> None:
+        taken.append(lock.acquire(lease=0.1))
+
+    if ended:
+        in_thread(take).join()
+    else:
+        take()
+    assert taken == [True]
     wait_until(lambda: names(recorder) == ["Acquired", "Released"], 5, "both are told")
 
 
 @pytest.mark.filterwarnings("ignore:hold of 'orders':interlock.MisuseWarning")
 def test_abandoned_holds_are_told(client: Client, recorder: Recorder) -> None:
-    """A hold whose thread has ended is told as abandoned."""
+    """A hold whose thread has ended is told as abandoned, and not as released."""
     client.observe(recorder)
-    in_thread(lambda: client.lock("orders").acquire()).join()
+    lock = client.lock("orders")
+    in_thread(lock.acquire).join()
     wait_until(lambda: bool(recorder.of(observe.Abandoned)), 5, "it is told")
+    assert names(recorder) == ["Acquired", "Abandoned"]
 
 
 def test_an_outage_is_told_once(redis_url: str, proxy: FaultProxy, recorder: Recorder) -> None:
@@ -204,7 +251,7 @@ def test_an_outage_is_told_once(redis_url: str, proxy: FaultProxy, recorder: Rec
 def test_another_primary_is_told(client: Client, recorder: Recorder) -> None:
     """What the Sentinel monitor calls when there is another primary tells the observers."""
     client.observe(recorder)
-    client._driver._renewer.move()
+    client._driver._reporter.move()
     wait_until(lambda: bool(recorder.of(observe.ServerChanged)), 5, "it is told")
 
 
@@ -214,16 +261,16 @@ def test_the_hot_path_knows_when_nobody_listens(client: Client, recorder: Record
     class Quiet(observe.Observer):
         def lost(self, event: observe.Lost) -> None: ...
 
-    holds = client._driver.session.holds
-    assert holds.observer is None
+    events = client._driver.state.events
+    assert not events.observed
     client.observe(Quiet())
-    assert holds.observer is None
+    assert not events.observed
     stop, stop_other = client.observe(recorder), client.observe(recorder)
     stop()
-    assert holds.observer is not None
+    assert events.observed
     stop_other()
     stop_other()
-    assert holds.observer is None
+    assert not events.observed
     wait_until(lambda: not recorder.clients, 5, "it is detached")
     with client.lock("orders"):
         pass
@@ -251,7 +298,7 @@ def test_nothing_more_is_sent(
         return moved() - before
 
     # Nothing is renewed meanwhile, however slow the machine is.
-    with interlock.connect(redis_url, lease=590, card=False, log=False) as client:
+    with interlock.connect(redis_url, lease=590, card=False) as client:
         bare = sent(client)
     with interlock.connect(redis_url, lease=590) as client:
         assert sent(client) == bare

@@ -75,6 +75,7 @@ def find_a_deadlock(url: str) -> None:
         for thread in threads:
             thread.start()
         wait_until(lambda: bool(one.deadlocks()), GIVE_UP, "the deadlock is found")
+        assert sorted(step.waits_for for step in one.deadlocks()[0].steps) == ["a", "b"]
         assert one.lock("a").force_release()
         for thread in threads:
             thread.join(GIVE_UP)

@@ -12,11 +12,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.core.bench import Bench
 from tests.support.servers import wait_until
 
-from interlock import connect
-from interlock._core.insight.card import CARD, INDEX, MOST, CardWriter
+from interlock import Options, connect
+from interlock._core.insight.card import CARD, INDEX, MOST
 from interlock._links.urls import open_url
 from interlock.check import Requirements, examine
 from interlock.cli import main
@@ -234,11 +233,6 @@ def test_without_rights_one_line_says_so(
     [record] = [record for record in caplog.records if "no card" in record.message]
     assert vars(record)["event"] == "card.refused"
     assert "NOPERM" in vars(record)["detail"]
-    caplog.clear()
-    with connect(url, lease=LEASE, log=False) as client, client.lock("orders") as hold:
-        wait_until(lambda: client._driver._renewer.card.refused, 10, "the card is refused")
-        assert not hold.lost.wait(0.5)
-    assert "no card" not in caplog.text
 
 
 def test_a_handler_of_the_log_that_hangs_delays_no_renewal(
@@ -263,7 +257,7 @@ def test_a_handler_of_the_log_that_hangs_delays_no_renewal(
             wait_until(lambda: threads, 10, "the refusal is logged")
             end = time.monotonic() + hold.remaining
             wait_until(lambda: time.monotonic() + hold.remaining > end + 0.3, 10, "it is renewed")
-            assert "interlock-renewer" not in threads
+            assert "interlock-reporter" not in threads
             leave.set()
     finally:
         leave.set()
@@ -338,12 +332,13 @@ def test_waiters_are_told_with_and_without_a_queue(
 
         def told() -> bool:
             waiters = described(client).waiters
-            return len(waiters) == 2 and all(each.waited is not None for each in waiters)
+            return len(waiters) == 2 and all(each.thread for each in waiters)
 
         wait_until(told, 20, "cards tell of both waiters")
         info = described(client)
         assert (info.waiter_count, info.waiting_clients) == (2, 1)
         assert {each.client.client_id for each in info.waiters} == {waiting.client_id}
+        assert all(each.waited is not None for each in info.waiters)
         assert sorted(each.thread[-8:-1] for each in info.waiters) == ["eager 0", "eager 1"]
         assert [each.waiter_count for each in client.locks("orders")] == [2]
         assert main(["why", "orders", "--url", redis_url]) == 0
@@ -403,7 +398,7 @@ def _check_rights(
     """Do what clients and operators do, as users with just the printed rights."""
     clients, operators = [
         examine(
-            [open_url(redis_url)], Requirements(("lock", "fair_lock", kind), "shop:*")
+            [open_url(redis_url, Options())[0]], Requirements(("lock", "fair_lock", kind), "shop:*")
         ).acl.split()
         for kind in ("cards", "operator")
     ]
@@ -435,23 +430,3 @@ def _check_rights(
         assert redis_client.execute_command("ACL", "LOG") == []
     finally:
         redis_client.execute_command("ACL", "DELUSER", "shop", "ops")
-
-
-def test_a_card_waits_for_the_reason_of_a_loss() -> None:
-    """While a client asks why its hold is gone, its card does not tell a reason yet."""
-    bench = Bench()
-    bench.hold("orders").since = bench.now
-    writer = CardWriter(bench.session, {})
-    bench.now += 2
-    card = writer.look(bench.now)
-    assert card is not None
-    writer.answered(card)
-    [hold] = bench.session.holds.snapshot()
-    tell = bench.session.begin_loss(hold, "server lost it")
-    bench.now += bench.session.watchdog.period
-    assert not any(str(each).startswith("x ") for each in writer.write(bench.now).args)
-    hold.hear("stuck since noon")
-    tell()
-    args = [str(each) for each in writer.write(bench.now).args]
-    [place] = [number for number, each in enumerate(args) if each.startswith("x ")]
-    assert json.loads(args[place + 1])["why"] == "force-released: stuck since noon"

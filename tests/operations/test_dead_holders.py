@@ -40,7 +40,7 @@ sys.stdin.read()
 
 def described(url: str, name: str = "stuck") -> LockInfo:
     """Return what is known of a lock that somebody holds."""
-    with Reader(open_url(url), Options()) as reader:
+    with Reader(*open_url(url, Options())) as reader:
         info = reader.describe(name)
     assert info is not None
     return info
@@ -53,7 +53,7 @@ def card_tells(url: str, name: str) -> bool:
 
 def last_end(url: str, name: str) -> End | None:
     """Return how the last hold of *name* ended."""
-    with Reader(open_url(url), Options()) as reader:
+    with Reader(*open_url(url, Options())) as reader:
         return reader.last_end(name)
 
 
@@ -108,7 +108,7 @@ def test_a_killed_waiter_waits_no_more(redis_url: str) -> None:
     """Its card is there for a while, and no list takes it for one that waits."""
 
     def waiting() -> int:
-        with Reader(open_url(redis_url), Options()) as reader:
+        with Reader(*open_url(redis_url, Options())) as reader:
             found = [info for page in reader.pages("*") for info in page]
         return sum(len(info.waiters) for info in found)
 
@@ -213,7 +213,7 @@ def test_who_has_no_connection_is_not_called_alive(redis_url: str) -> None:
 
     wait_until(cut_off, GIVE_UP, "its connection has gone")
     assert described(redis_url).holders[0].client.answering
-    with Reader(open_url(redis_url), Options()) as reader:
+    with Reader(*open_url(redis_url, Options())) as reader:
         _, account = account_of(reader, "stuck")
     assert "That process has no connection, and answered" in account.text
     assert "is alive" not in account.text

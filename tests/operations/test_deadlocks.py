@@ -65,7 +65,7 @@ def test_a_ring_of_five_is_found(
         assert told.stdout.startswith("deadlock of 5:")
         assert told.stdout.count("has waited") == FIVE
         assert f"pid {ring.pid} " in told.stdout
-        with Reader(open_url(redis_url), Options()) as reader:
+        with Reader(*open_url(redis_url, Options())) as reader:
             _, account = account_of(reader, "ring:1")
         assert account.state == "deadlock"
         assert "It is a deadlock of 5: " in account.text

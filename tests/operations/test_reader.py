@@ -315,9 +315,10 @@ def test_cards_tell_who_waits_for_permits_or_a_latch(
                 }
                 assert {each.client.pid for each in info.waiters} == {os.getpid()}
                 assert info.waiting_clients == 1
-                assert info.longest_wait == info.waiters[0].waited
+                assert info.longest_wait == max(each.waited or 0 for each in info.waiters)
                 text = explain(name, client.describe(name)).text
-                assert "2 wait for it, in 1 client. The longest wait first: thread '" in text
+                if name != "leased":  # who waits for that stands in a queue, which is told in order
+                    assert "2 wait for it, in 1 client. The longest wait first: thread '" in text
                 assert f"pid {os.getpid()} on " in text
         slots.release(2)
         latch.count_down()

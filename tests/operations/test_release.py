@@ -268,7 +268,7 @@ def test_one_permit_is_broken(client: Client) -> None:
 
 def test_a_waiter_gets_what_was_broken(client: Client, redis_url: str) -> None:
     """Breaking a hold wakes the waiter as a release does."""
-    with connect(redis_url, poll_cap=30) as other:
+    with connect(redis_url) as other:
         client.lock("orders").acquire()
         got = threading.Event()
 

@@ -13,7 +13,7 @@ import redis
 
 from interlock import connect
 from interlock.cli import main
-from interlock.cli.why import _with_url
+from interlock.cli.why import _with_server
 from interlock.inspection import ClientInfo, HolderInfo, LockInfo, WaiterInfo
 from interlock.inspection.cards import End
 from interlock.inspection.why import explain
@@ -67,7 +67,7 @@ def lock(
             LockInfo(
                 "orders:42",
                 "fair_lock",
-                waiters=(WaiterInfo("s:2", SLOW, waited=50.0, remaining=5.0),),
+                waiters=(WaiterInfo("s:2", SLOW, waited=50.0, remaining=5.0, position=1),),
                 waiting=1,
             ),
             "awaited",
@@ -150,7 +150,7 @@ def test_a_lock_of_another_library_is_told(
     for name, kind in (("orders", "string"), ("stock", "hash")):
         assert main(["why", name, "--url", redis_url]) == 1
         told = capsys.readouterr()
-        assert f"The key {name!r} is a {kind} without a holder" in told.out + told.err
+        assert f"Its key is a {kind} without a holder" in told.out + told.err
 
 
 def test_an_end_is_told_as_certain_only_where_nobody_renews() -> None:
@@ -197,8 +197,9 @@ def test_the_commands_name_the_server_that_was_given(
         assert main(["why", "orders:42", "--json", "--url", redis_url]) == 0
         told = json.loads(capsys.readouterr().out)["commands"]
         assert any(each.startswith(f"interlock break --url {redis_url} orders:42") for each in told)
-    assert _with_url("interlock break x", "redis://me:pw@db") == "interlock break --url URL x"
-    assert _with_url("py-spy dump --pid 7", "redis://db") == "py-spy dump --pid 7"
+    secret = {"url": "redis://me:pw@db", "prefix": None}
+    assert _with_server("interlock break x", secret) == "interlock break --url URL x"
+    assert _with_server("py-spy dump --pid 7", secret) == "py-spy dump --pid 7"
 
 
 def test_the_last_end_is_told() -> None:
@@ -213,7 +214,10 @@ def test_the_last_end_is_told() -> None:
 
 def test_all_that_is_known_of_holders_and_waiters_is_told() -> None:
     """The text has what commands and logs take, and each waiter in the order of the queue."""
-    waiters = tuple(WaiterInfo(f"s:{n}", SLOW, waited=9.0 - n, thread=f"t{n}") for n in (3, 1, 2))
+    waiters = tuple(
+        WaiterInfo(f"s:{n}", SLOW, waited=9.0 - n, thread=f"t{n}", position=at)
+        for at, n in enumerate((3, 1, 2), 1)
+    )
     info = lock(ALIVE, kind="fair_lock", waiters=waiters)
     holder = replace(info.holders[0], depth=3, trace_id="4bf92f", renewed=True, lease=3000.0)
     text = explain("orders:42", replace(info, holders=(holder,), token=7, waiting=3)).text

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 CROWD = 32
 
 
-async def test_readers_that_leave_together_do_not_all_look(
+async def test_readers_that_leave_together_look_at_nobody(
     redis_url: str, redis_client: redis.Redis
 ) -> None:
-    """Few of a crowd look at the entries of all others, which takes a second command."""
+    """However many of them there are, each release costs the server as little."""
     async with interlock.asyncio.connect(redis_url) as client:
         inside, leave = asyncio.Semaphore(0), asyncio.Event()
 
@@ -46,7 +46,7 @@ async def test_readers_that_leave_together_do_not_all_look(
         leave.set()
         await asyncio.gather(*visits)
     runs = redis_client.info("commandstats")["cmdstat_hlen"]["calls"]
-    assert len(visits) <= runs < 1.5 * len(visits)
+    assert runs == len(visits)
     assert redis_client.keys("*name*") == []
 
 
@@ -58,7 +58,7 @@ def test_readers_see_no_half_written_thing(
 
     Writers come down to look at their change.
     """
-    together = [interlock.connect(redis_url, poll_cap=30) for _ in range(clients)]
+    together = [interlock.connect(redis_url) for _ in range(clients)]
     state, failures = {"left": 0, "right": 0}, list[BaseException]()
 
     def work(number: int) -> None:

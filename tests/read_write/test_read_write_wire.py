@@ -14,11 +14,8 @@ from tests.read_write.wire import CHANNEL, JAVA
 from tests.support.cards import own_keys
 
 from interlock import UpgradeError
-from interlock._core.model import names
-from interlock._core.scripts.read_write_lock import read_lock_release
 
 if TYPE_CHECKING:
-    import redis
     from tests.lock.lock_like import Stage
     from tests.read_write.wire import Wire
     from tests.support.proxy import FaultProxy
@@ -86,7 +83,7 @@ async def test_javas_readers_and_ours_share(rw: Stage, wire: Wire) -> None:
 
 async def test_java_frees_what_we_wait_for(rw: Stage, wire: Wire) -> None:
     """Our waiters enter on Java's messages: a writer on 0, all readers on 1."""
-    client = rw.client(poll_cap=30)
+    client = rw.client()
     lock, owners = rw.lock(client), [rw.owner() for _ in range(3)]
     wire.java_reads()
     writing = asyncio.create_task(owners[0].do(lock.write.acquire))
@@ -122,15 +119,3 @@ async def test_java_is_refused_for_as_long_as_it_must(rw: Stage, wire: Wire) -> 
 
 def _listeners(rw: Stage) -> int:
     return dict(rw.redis.pubsub_numsub(CHANNEL))[CHANNEL.encode()]
-
-
-def test_a_very_deep_reader_is_released(redis_client: redis.Redis) -> None:
-    """A reader that has entered more often than Lua can unpack is released in one call."""
-    depth, holder = 8_100, "00000000-0000-0000-0000-000000000031:1"
-    prefix = names.read_entries("deep")
-    redis_client.hset("deep", mapping={"mode": "read", holder: depth})
-    entries = {names.read_entry(prefix, holder, n + 1): "1" for n in range(depth)}
-    redis_client.mset(entries)
-    call = read_lock_release("deep", prefix, holder, 0, depth, "", "")
-    assert redis_client.eval(call.script.text, len(call.keys), *call.keys, *call.args) == 1
-    assert not own_keys(redis_client)

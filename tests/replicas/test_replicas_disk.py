@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.lock.lock_like import until
 from tests.support.servers import RedisServer, ReplicatedServers, binaries
 
 import interlock
@@ -60,7 +61,7 @@ async def test_a_replica_that_does_not_write_is_too_few(
             await me.do(lock.acquire)
     finally:
         logged.replicas[0].resume()
-    assert logged.primary.execute("EXISTS", "name") == 0
+    await until(lambda: not logged.primary.execute("EXISTS", "name"), 10, "it is given back")
     await me.do(client.close)
     await me.end()
 
@@ -82,10 +83,11 @@ async def test_a_server_that_cannot_tell_is_named(
         me, lock, semaphore = face.owner(), client.lock("name"), client.semaphore("permits")
         with pytest.raises(ReplicationError, match=told):
             await me.do(lock.acquire)
-        assert server.execute("EXISTS", "name") == 0
+        await until(lambda: not server.execute("EXISTS", "name"), 10, "it is given back")
         await me.do(semaphore.try_set_permits, 2)
         with pytest.raises(ReplicationError, match=told):
             await me.do(semaphore.acquire)
+        await until(lambda: server.execute("GET", "permits") == b"2", 10, "it is given back")
         assert await me.do(semaphore.available_permits) == 2
         await me.do(client.close)
         await me.end()
@@ -118,6 +120,6 @@ async def test_a_user_who_may_not_ask_is_told(face: Face, missing: str) -> None:
         me, lock = face.owner(), client.lock("name")
         with pytest.raises(ReplicationError, match=f"NOPERM.*{missing}"):
             await me.do(lock.acquire)
-        assert server.execute("EXISTS", "name") == 0
+        await until(lambda: not server.execute("EXISTS", "name"), 10, "it is given back")
         await me.do(client.close)
         await me.end()

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from redis.crc import key_slot
+from tests.lock.lock_like import until
+from tests.support.patience import GIVE_UP
 from tests.support.servers import ClusterServers, SentinelServers
 
 import interlock
@@ -68,7 +70,7 @@ async def test_each_node_of_a_cluster_asks_its_own_replicas(face: Face) -> None:
         await me.do(client.lock(second).release)
         servers.nodes[3].resume()
         for node in servers.nodes[:3]:
-            assert node.execute("DBSIZE") == 0
+            await until(lambda node=node: node.execute("DBSIZE") == 0, GIVE_UP, "all is given back")
         for each in (client, hasty):
             await me.do(each.close)
         await me.end()

@@ -74,7 +74,7 @@ def test_a_forged_card_is_told_in_one_line(redis_url: str, redis_client: redis.R
         f"x {FORGER}:2 mine": json.dumps({"age": 1.0, "how": "lost", "why": EVIL}),
     }
     redis_client.hset(CARD.format(FORGER), mapping=fields)
-    with Reader(open_url(redis_url), Options()) as reader, reader._service.asked():
+    with Reader(*open_url(redis_url, Options())) as reader, reader._service.asked():
         card = reader._cards.of({FORGER}).get(FORGER)
     assert card is not None
     told = [card.client.host, card.client.program, card.client.version]

@@ -120,7 +120,7 @@ QUESTIONS: tuple[Callable[[Reader], object], ...] = (
 def test_operators_get_an_error_of_ours(name: str) -> None:
     """A reply of a wrong shape to a list, a search or a check ends in an error of ours."""
     with listening(answering(ODD[name])) as port:
-        server, options = open_url(f"redis://127.0.0.1:{port}"), Options(command_timeout=0.3)
+        server, options = open_url(f"redis://127.0.0.1:{port}", Options(command_timeout=0.3))
         with Reader(server, options) as reader:
             for question in QUESTIONS:
                 with contextlib.suppress(InterlockError):
@@ -134,13 +134,13 @@ def test_a_lock_with_impossible_numbers_is_no_lock() -> None:
     def serve(sock: socket.socket) -> None:
         while data := sock.recv(65536):
             scan = b"*2\r\n$1\r\n0\r\n*1\r\n$1\r\na\r\n"
-            lock = b"*12\r\n$4\r\nhash\r\n:1\r\n" + b"*0\r\n" * 10
+            lock = b"*14\r\n$4\r\nhash\r\n:1\r\n" + b"*0\r\n" * 12
             sock.sendall(scan if b"SCAN" in data else lock)
 
     with listening(serve) as port:
-        server = open_url(f"redis://127.0.0.1:{port}")
+        opened = open_url(f"redis://127.0.0.1:{port}", Options(command_timeout=0.3))
         with (
-            Reader(server, Options(command_timeout=0.3)) as reader,
+            Reader(*opened) as reader,
             pytest.raises(ServerUnavailableError, match=r"makes no sense.*wanted numbers"),
         ):
             list(reader.pages())
@@ -195,16 +195,14 @@ def test_a_huge_message_is_cut_off() -> None:
             sent[0] += 65536
 
     with listening(pour) as port:
-        shared = SharedConnection(open_url(f"redis://127.0.0.1:{port}"), 5.0)
-        shared.hang_bell()
+        shared = SharedConnection(open_url(f"redis://127.0.0.1:{port}", Options())[0], 5.0)
         shared.send("SUBSCRIBE", "c")
         until = time.monotonic() + 10
         while not shared.messages and time.monotonic() < until:
-            assert shared.receive_in_turn(None, 1.0)
+            assert shared.receive_in_turn(1.0)
         with pytest.raises(ServerUnavailableError, match="a reply of more than"):
             shared.raise_broken(meaning(shared.messages[0]))
         shared.close()
-        shared.drop_bell()
     assert sent[0] < 200 << 20
 
 

@@ -10,7 +10,6 @@ from tests.lock.interrupting import STRUCK, Blow, SecondBlow
 from tests.support.servers import wait_until
 
 import interlock
-from interlock._core.upkeep.idempotency import IdempotentCall, IdempotentCalls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,25 +65,3 @@ def test_ctrl_c_anywhere_loses_no_permit(
             )
             blow = blow.next()
         assert blow.at > 30
-
-
-def test_ctrl_c_after_the_answer_counts_nothing_again(
-    redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A release that was answered is not sent again: another call may have removed its latch."""
-    right, struck = IdempotentCalls.end, list[str]()
-
-    def strike(calls: IdempotentCalls, request: IdempotentCall) -> None:
-        right(calls, request)
-        if not struck:
-            struck.append(request.key)
-            plain.release()  # as another thread does just then
-            raise KeyboardInterrupt
-
-    with interlock.connect(redis_url) as client:
-        plain = client.semaphore("name")
-        plain.try_set_permits(PERMITS)
-        monkeypatch.setattr(IdempotentCalls, "end", strike)
-        with pytest.raises(KeyboardInterrupt):
-            plain.release()
-        assert plain.available_permits() == PERMITS + 2

@@ -75,7 +75,7 @@ async def test_javas_permits_are_understood(leased: Stage) -> None:
 
 async def test_a_waiter_looks_when_javas_lease_ends(leased: Stage) -> None:
     """Without message or poll, a waiter gets the permit when the lease of a dead holder ends."""
-    owner, semaphore = leased.owner(), leased.lock(leased.client(poll_cap=60))
+    owner, semaphore = leased.owner(), leased.lock(leased.client())
     leased.redis.set("name", 0)
     started = time.monotonic()
     seconds, micros = leased.redis.time()

@@ -65,16 +65,16 @@ async def test_a_timeout_without_blocking(plain: Stage) -> None:
     assert await owner.do(semaphore.available_permits) == 1
 
 
-async def test_a_name_mapper_is_heeded(plain: Stage) -> None:
-    """Key and channel are those of the mapped name."""
-    owner, client = plain.owner(), plain.client(name_mapper=lambda name: f"app:{name}")
+async def test_a_prefix_is_heeded(plain: Stage) -> None:
+    """Key and channel have the prefix."""
+    owner, client = plain.owner(), plain.client(prefix="app:")
     await owner.do(plain.lock(client).release)
-    keys = {key.rpartition(":")[0] for key in own_keys(plain.redis)}
+    keys = {key.rsplit(":", 2 if "latch" in key else 1)[0] for key in own_keys(plain.redis)}
     assert keys == {"app", "redisson_unlock_latch:{app:name}"}
     assert plain.redis.get("app:name") == b"1"
 
 
-@pytest.mark.filterwarnings("ignore:a block of:interlock.MisuseWarning")
+@pytest.mark.filterwarnings("ignore:hold of:interlock.MisuseWarning")
 @pytest.mark.parametrize("close_first", [False, True], ids=["it comes back", "closed at once"])
 def test_close_gives_nothing_back_twice(
     redis_url: str, redis_client: redis.Redis, *, close_first: bool
@@ -122,18 +122,6 @@ def test_an_interrupted_close_gives_back_what_is_left(
             assert redis_client.get("name") == b"2", str(blow)
         blow = blow.next()
     assert blow.at > 60
-
-
-def test_close_looks_after_those_that_get_its_permits(redis_url: str) -> None:
-    """As after any release: the first in the queue may be stopped."""
-    with interlock.connect(redis_url) as client:
-        semaphore = client.semaphore("name")
-        semaphore.try_set_permits(1)
-        stack = ExitStack()
-        stack.enter_context(semaphore)
-    [block] = client._driver.session.released_on_close
-    assert block.looked_at is semaphore._recipe.queue
-    stack.close()
 
 
 def test_close_leaves_what_no_block_has(redis_url: str, redis_client: redis.Redis) -> None:

@@ -12,8 +12,6 @@ from tests.lock.lock_like import until
 from tests.support.proxy import FaultProxy, command, delay
 
 from interlock import HoldLostError, MisuseWarning, WrongTypeError
-from interlock._core.objects import limits as limits_module
-from interlock._core.objects.limits import Limits
 from interlock._drivers import aio, threads
 
 if TYPE_CHECKING:
@@ -67,41 +65,9 @@ async def test_a_lost_number_is_set_again(plain: Stage) -> None:
     assert not await owner.do(semaphore.acquire, timeout=0)
 
 
-@pytest.mark.parametrize("permits", [None, 2])
-async def test_a_release_makes_no_lost_semaphore(
-    plain: Stage, permits: int | None, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A permit that comes back after a loss makes up no number, and the log tells that."""
-    owner, client = plain.owner(), plain.client()
-    semaphore = plain.lock(client, permits=permits)
-    await owner.do(plain.lock(client).try_set_permits, 2)
-    await owner.do(semaphore.acquire, 2)
-    plain.redis.flushdb()
-    await owner.do(semaphore.release, 2)
-    assert plain.redis.get("name") is None
-    (told,) = [each for each in caplog.records if each.name == "interlock"]
-    assert "semaphore 'name' is gone from the server" in told.getMessage()
-    assert "2 permits were not given back" in told.getMessage()
-    assert await owner.do(plain.lock(client).try_set_permits, 2)
-    await owner.do(semaphore.acquire)
-    await owner.do(semaphore.release)
-    assert await owner.do(semaphore.available_permits) == 2
-
-
-async def test_a_release_after_a_delete(plain: Stage) -> None:
-    """A client that has removed a semaphore makes it anew by a release."""
-    owner = plain.owner()
-    semaphore = plain.lock(plain.client())
-    assert await owner.do(semaphore.try_set_permits, 2)
-    assert await owner.do(semaphore.acquire)
-    assert await owner.do(semaphore.delete)
-    await owner.do(semaphore.release, 3)
-    assert await owner.do(semaphore.available_permits) == 3
-
-
 async def test_a_waiter_sets_a_lost_number(plain: Stage) -> None:
     """A waiter that looks again finds the semaphore missing, sets the number and gets a permit."""
-    owner, semaphore = plain.owner(), plain.lock(plain.client(poll_cap=0.3), permits=1)
+    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=1)
     await owner.do(semaphore.acquire)
     waiting = asyncio.ensure_future(plain.owner().do(semaphore.acquire))
     await until(lambda: bool(plain.redis.pubsub_channels("*name*")), 5, "it listens")
@@ -171,7 +137,7 @@ async def test_the_first_wait_for_a_missing_one_says_so(plain: Stage, kind: str)
 
     It goes on waiting, and ends when somebody sets the semaphore up. One try says nothing.
     """
-    owner, client = plain.owner(), plain.client(poll_cap=30)
+    owner, client = plain.owner(), plain.client()
     semaphore: Any = getattr(client, kind)("name")
     one_try = semaphore.acquire if kind == "semaphore" else semaphore.try_acquire
     assert not await owner.do(one_try, timeout=0)
@@ -230,17 +196,6 @@ async def test_numbers_are_checked_at_once(plain: Stage) -> None:
             make("name", "5")
 
 
-def test_a_client_forgets_before_it_fills_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names beyond the number that is remembered make a client ask the server again."""
-    monkeypatch.setattr(limits_module, "REMEMBERED", 2)
-    limits = Limits(lambda *_: None)
-    for key in ("a", "b", "c"):
-        limits.note(key, 1)
-        assert limits.first_wait(key)
-    assert (limits.known("a", 1), limits.known("c", 1)) == (False, True)
-    assert (limits.first_wait("c"), limits.first_wait("a")) == (False, True)
-
-
 async def test_a_single_try_far_from_the_server_is_answered(
     plain: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,148 +240,3 @@ async def _lose(stage: Stage, permits: int) -> None:
     stage.redis.flushdb()
     owner, other = stage.owner(), stage.lock(stage.client())
     assert await owner.do(other.try_set_permits, permits)
-
-
-async def test_permits_of_a_lost_number_do_not_count(
-    plain: Stage, caplog: pytest.LogCaptureFixture
-) -> None:
-    """What was taken before a loss adds nothing to the new number, and the log tells that."""
-    owner, semaphore = plain.owner(), plain.lock(plain.client())
-    await owner.do(semaphore.try_set_permits, 5)
-    assert await owner.do(semaphore.acquire, 3)
-    await _lose(plain, 5)
-    await owner.do(semaphore.release, 2)
-    assert not await owner.do(semaphore.release_if_exists)
-    assert await owner.do(semaphore.available_permits) == 5
-    (told,) = [each for each in caplog.records if each.name == "interlock"]
-    assert "semaphore 'name' is gone from the server" in told.getMessage()
-    assert "2 permits were not given back" in told.getMessage()
-    await owner.do(semaphore.release)
-    assert await owner.do(semaphore.available_permits) == 6, "it was not taken: it counts"
-
-
-async def test_permits_of_both_numbers_are_told_apart(
-    plain: Stage, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A client that took permits before and after a loss gives back only the latter ones."""
-    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=5)
-    assert await owner.do(semaphore.acquire, 3)
-    await _lose(plain, 5)
-    assert await owner.do(semaphore.acquire, 2)
-    await owner.do(semaphore.release, 4)
-    assert await owner.do(semaphore.available_permits) == 4
-    assert "3 permits were not given back" in caplog.text
-    await owner.do(semaphore.release)
-    assert await owner.do(semaphore.available_permits) == 5
-
-
-async def test_a_block_of_a_lost_number_adds_nothing(plain: Stage) -> None:
-    """A block that was entered before a loss gives nothing back to the new number."""
-    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=5)
-    face, block = plain.face, semaphore.trying(2)
-    assert await owner.do(face.enter, block)
-    await _lose(plain, 5)
-    await owner.do(face.leave, block)
-    assert await owner.do(semaphore.available_permits) == 5
-
-
-@pytest.mark.parametrize("first", [0, 1])
-async def test_each_block_gives_back_what_it_took_itself(plain: Stage, first: int) -> None:
-    """Of two blocks, one from before a loss and one from after it, only the latter one counts."""
-    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=5)
-    face, blocks = plain.face, [semaphore.trying(2), semaphore.trying(3)]
-    assert await owner.do(face.enter, blocks[0])
-    await _lose(plain, 5)
-    assert await owner.do(face.enter, blocks[1])
-    await owner.do(face.leave, blocks[first])
-    assert await owner.do(semaphore.available_permits) == (5 if first else 2)
-    await owner.do(face.leave, blocks[1 - first])
-    assert await owner.do(semaphore.available_permits) == 5
-
-
-async def test_a_block_adds_nothing_to_the_number_after_a_deletion(plain: Stage) -> None:
-    """A block gives nothing back to a number that its client has removed and made anew since."""
-    owner, semaphore = plain.owner(), plain.lock(plain.client())
-    await owner.do(semaphore.try_set_permits, 5)
-    face, block = plain.face, semaphore.trying(2)
-    assert await owner.do(face.enter, block)
-    assert await owner.do(semaphore.delete)
-    await owner.do(semaphore.try_set_permits, 5)
-    await owner.do(face.leave, block)
-    assert await owner.do(semaphore.available_permits) == 5
-
-
-async def test_a_block_takes_nothing_from_what_else_was_taken(plain: Stage) -> None:
-    """A client no longer counts among its permits those that a block gave back."""
-    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=5)
-    face, block = plain.face, semaphore.trying(2)
-    assert await owner.do(face.enter, block)
-    assert await owner.do(semaphore.acquire)
-    await owner.do(face.leave, block)
-    await _lose(plain, 5)
-    for _ in range(3):
-        await owner.do(semaphore.release)
-    assert await owner.do(semaphore.available_permits) == 7, "one of three was taken before"
-
-
-async def test_a_changed_number_is_no_new_one(plain: Stage) -> None:
-    """Permits that were taken before `add_permits` or `set_permits` count when they come back."""
-    owner, semaphore = plain.owner(), plain.lock(plain.client())
-    await owner.do(semaphore.try_set_permits, 5)
-    assert await owner.do(semaphore.acquire, 3)
-    await owner.do(semaphore.add_permits, 2)
-    await owner.do(semaphore.release)
-    await owner.do(semaphore.set_permits, 9)
-    await owner.do(semaphore.release, 2)
-    assert await owner.do(semaphore.available_permits) == 9
-
-
-async def test_a_number_of_java_after_a_loss_counts_no_old_permits(plain: Stage) -> None:
-    """Permits that were taken before a loss do not count if Java sets the number, either."""
-    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=5)
-    assert await owner.do(semaphore.acquire, 3)
-    plain.redis.flushdb()
-    plain.redis.set("name", 5)
-    await owner.do(semaphore.release, 3)
-    assert plain.redis.get("name") == b"5"
-    assert await owner.do(semaphore.acquire)
-    await owner.do(semaphore.release)
-    assert plain.redis.get("name") == b"5"
-
-
-async def test_a_sum_that_is_evicted_alone_makes_the_number_too_low_at_most(
-    plain: Stage, caplog: pytest.LogCaptureFixture
-) -> None:
-    """If only the sum is gone, permits that are taken then add nothing, and the log tells so."""
-    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=5)
-    face, block = plain.face, semaphore.trying(2)
-    assert await owner.do(face.enter, block)
-    plain.redis.delete("interlock_semaphore_total:{name}")
-    await owner.do(face.leave, block)
-    assert plain.redis.get("name") == b"3"
-    assert "2 permits were not given back" in caplog.text
-    assert await owner.do(semaphore.acquire)
-    await owner.do(semaphore.release)
-    assert plain.redis.get("name") == b"3", "what is taken from now on comes back"
-    assert await owner.do(semaphore.delete)
-    await owner.do(semaphore.set_permits, 5)
-    assert await owner.do(semaphore.available_permits) == 5
-
-
-async def test_giving_what_was_not_taken_adds_after_a_loss_too(plain: Stage) -> None:
-    """A client that only gives permits, such as a producer, adds to each number."""
-    owner, semaphore = plain.owner(), plain.lock(plain.client())
-    await owner.do(semaphore.release, 2)
-    await _lose(plain, 5)
-    await owner.do(semaphore.release, 2)
-    assert await owner.do(semaphore.available_permits) == 7
-
-
-async def test_an_ended_number_counts_no_old_permits(plain: Stage) -> None:
-    """Permits of a number that has ended by itself do not count in the next one."""
-    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=5, idle=60)
-    assert await owner.do(semaphore.acquire, 3)
-    plain.redis.delete("name", "interlock_semaphore_total:{name}")
-    assert await plain.owner().do(plain.lock(plain.client(), permits=5, idle=60).acquire)
-    await owner.do(semaphore.release, 3)
-    assert await owner.do(semaphore.available_permits) == 4

@@ -18,6 +18,7 @@ CHANNEL = "redisson_sc:{name}"
 ALL = "interlock_semaphore_total:{name}"
 
 
+@pytest.mark.filterwarnings("ignore:semaphore .* are wanted together:interlock.MisuseWarning")
 async def test_latches_do_not_pile_up(plain: Stage) -> None:
     """However many calls one object makes, the latch of one of them is left, and it expires."""
     client = plain.client(command_timeout=0.6, outage_timeout=0.6)
@@ -60,7 +61,7 @@ async def test_a_ttl_stays(plain: Stage) -> None:
 @pytest.mark.parametrize("what", ["release", "set", "add"])
 async def test_java_wakes_a_waiter(plain: Stage, what: str) -> None:
     """What Java writes and announces wakes a waiter of ours at once."""
-    owner, semaphore = plain.owner(), plain.lock(plain.client(poll_cap=60))
+    owner, semaphore = plain.owner(), plain.lock(plain.client())
     waiting = asyncio.create_task(owner.do(semaphore.acquire))
     await until(lambda: CHANNEL.encode() in plain.redis.pubsub_channels(), 5, "it waits")
     assert not waiting.done()

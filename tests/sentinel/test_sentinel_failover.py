@@ -12,6 +12,8 @@ from tests.support.patience import let_others_run
 from tests.support.servers import reach_replicas
 
 from interlock import HoldLostError
+from interlock._core.model.names import condition_key
+from interlock._core.model.tokens import EPOCH_BITS
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
@@ -126,14 +128,17 @@ async def test_every_kind_of_object(stage: Stage, bed: SentinelServers) -> None:
     permit = await owner.do(leased.acquire)
     await owner.do(latch.try_set_count, 1)
     opening = asyncio.create_task(other.do(latch.wait, timeout=30))
+    event, third = client.event("event"), stage.owner()
+    setting = asyncio.create_task(third.do(event.wait, timeout=30))
+    await stage.waits(2)
     barrier, fourth = client.barrier("barrier", 2), stage.owner()
     meeting = asyncio.create_task(fourth.do(barrier.wait, timeout=30))
     condition, fifth = client.condition("condition"), stage.owner()
     await fifth.do(condition.acquire)
     hearing = asyncio.create_task(fifth.do(condition.wait, timeout=60))
-    event, third = client.event("event"), stage.owner()
-    setting = asyncio.create_task(third.do(event.wait, timeout=30))
-    await stage.waits(4)
+    await until(lambda: stage.redis.zcard("interlock_barrier:{barrier}") == 1, 20, "a party waits")
+    waiting = condition_key("condition", "")
+    await until(lambda: stage.redis.zcard(waiting) == 1, 20, "one waits for news")
     reach_replicas(stage.redis, 2)
 
     old = bed.present_primary()
@@ -155,8 +160,7 @@ async def test_every_kind_of_object(stage: Stage, bed: SentinelServers) -> None:
     assert await opening
     await owner.do(event.set)
     assert await setting
-    assert await owner.do(barrier.wait, timeout=10) == 1
-    assert await meeting == 0
+    assert {await owner.do(barrier.wait, timeout=10), await meeting} == {0, 1}
     assert await owner.do(condition.acquire, timeout=10)
     await owner.do(condition.notify)
     await owner.do(condition.release)
@@ -189,8 +193,14 @@ async def test_a_hold_that_no_replica_has_seen(stage: Stage, bed: SentinelServer
     # Of another client, which has never seen the first one's token.
     again = stage.client().fenced_lock("name")
     assert await other.do(again.acquire, timeout=15)
-    assert (await other.do(lambda: again.hold)).token > hold.token
+    token = (await other.do(lambda: again.hold)).token
+    assert token > hold.token
     await other.do(again.release)
+    # A single try, which a client sends before its first connection tells of the failover.
+    first = stage.client().fenced_lock("another")
+    assert await other.do(first.acquire, timeout=0)
+    assert (await other.do(lambda: first.hold)).token >> EPOCH_BITS == token >> EPOCH_BITS > 0
+    await other.do(first.release)
 
 
 @pytest.mark.parametrize("face", ["sync"], indirect=True)

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock import ConfigError
+from interlock import ConfigError, Options
 from interlock._links.urls import open_url
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Face
+
+    from interlock._links.cluster import Cluster
+    from interlock._links.endpoint import Endpoint
 
 SECRET = "hush"
 
@@ -42,11 +45,15 @@ def test_a_url_that_cannot_work_is_refused(face: Face, url: str) -> None:
     assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
+def _opened(url: str) -> Endpoint | Cluster:
+    return open_url(url, Options())[0]
+
+
 def test_the_order_of_the_sentinels_means_nothing() -> None:
     """The order of the Sentinels and the default port do not change the server's name.
 
     Another service is another server.
     """
-    one, same = open_url("redis+sentinel://a,b:26379/x"), open_url("redis+sentinel://b,a/x/3")
+    one, same = _opened("redis+sentinel://a,b:26379/x"), _opened("redis+sentinel://b,a/x/3")
     assert one.where == same.where == "x (Sentinels a:26379, b:26379)"
-    assert open_url("redis+sentinel://a,b/y").where != one.where
+    assert _opened("redis+sentinel://a,b/y").where != one.where

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import secrets
 import socket
 from urllib.parse import quote, urlencode
@@ -15,18 +16,26 @@ LOOPBACK = "127.0.0.1"
 # be given the server's own port. It is then connected to itself, and the restarted server cannot
 # bind.
 _FIRST_PORT, _PORTS, _BUS = 11000, 10000, 10000
+_WORKERS, _EACH = 8, 625
+"""How many processes of one run of the tests have ports of their own, and how many each."""
 
 
 def free_port() -> int:
     """Return a loopback port on which nothing listens, nor on its cluster bus port.
 
-    Somebody may take it before the caller does, so a caller tries again with another.
+    Somebody may take it before the caller does, so a caller tries again with another. Workers of
+    pytest-xdist have different ports: else the port of a server that one has killed for a moment may
+    go to another one's server.
 
     Raises:
         OSError: A hundred ports in a row were taken.
     """
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
+    first, many = _WORKERS * _EACH, _PORTS - _WORKERS * _EACH
+    if worker.isdecimal() and int(worker) < _WORKERS:
+        first, many = int(worker) * _EACH, _EACH
     for _ in range(100):
-        port = _FIRST_PORT + secrets.randbelow(_PORTS)
+        port = _FIRST_PORT + first + secrets.randbelow(many)
         if _bindable(port) and _bindable(port + _BUS):
             return port
     raise OSError(errno.EADDRINUSE, f"no free port among {_FIRST_PORT}..{_FIRST_PORT + _PORTS}")

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import redis
 
-FOR_OPERATORS = {"card_write", "forced_note_read", "forced_note_write", "group_lock_break"}
+FOR_OPERATORS = {
+    "card_holder",
+    "card_write",
+    "forced_note_read",
+    "forced_note_write",
+    "group_break",
+}
 """Scripts whose rights docs/reference/operations.md names; ``card=False`` does without them."""
 
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import interlock
-from interlock._core.locks.ticket import WITH_TICKETS
+from interlock._core.locks.ticket import KINDS as WITH_TICKETS
 from tests.support.cores import CORES
 from tests.support.renewal import renews_soon
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from interlock import Client
+    from interlock import Client, Condition
 
 RENEWED = 1.3
 """Seconds of a wait for the first renewal, with room for a short stall."""
@@ -133,11 +133,33 @@ def _leased_semaphore(client: Client, other: Client) -> None:
     assert semaphore.acquired_permits() == 1, "ours was renewed, theirs has ended"
     assert theirs.acquire(lease=30)
     assert theirs.try_acquire(timeout=SHORT) is None
-    semaphore.extend(permit, 60)
-    semaphore.release(permit)
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(theirs.acquire, timeout=20)
+        time.sleep(SHORT)
+        semaphore.release(permit)
+        permit = waiting.result()
+    theirs.extend(permit, 60)
+    theirs.release(permit)
     semaphore.set_permits(3)
     assert semaphore.available_permits() == 2
     assert semaphore.delete()
+
+
+def _limited(client: Client, other: Client) -> None:
+    limit, theirs = client.limited("locks:limited", 1), other.limited("locks:limited", 1)
+    with limit as permit:
+        with pytest.raises(interlock.AcquireTimeoutError):
+            theirs.acquire(timeout=SHORT)
+        _renewal()
+        assert permit.valid
+        assert theirs.running() == 1
+        assert theirs.available() == 0
+        with ThreadPoolExecutor(1) as thread:
+            waiting = thread.submit(theirs.acquire, timeout=20)
+            time.sleep(SHORT)
+            permit.release()
+            waiting.result().release()
+    assert limit.available() == 1
 
 
 def _count_down_latch(client: Client, other: Client) -> None:
@@ -187,8 +209,7 @@ def _barrier(client: Client, other: Client) -> None:
         waiting = thread.submit(theirs.wait, 20)
         _renewal()
         assert barrier.n_waiting == 1
-        assert barrier.wait(5) == 1
-        assert waiting.result() == 0
+        assert {barrier.wait(5), waiting.result()} == {0, 1}
     with pytest.raises(interlock.BrokenBarrierError):
         barrier.wait(0.2)
     barrier.reset()
@@ -197,7 +218,11 @@ def _barrier(client: Client, other: Client) -> None:
 
 
 def _condition(client: Client, other: Client) -> None:
-    condition, theirs = client.condition("locks:condition"), other.condition("locks:condition")
+    condition_of(client.condition("locks:condition"), other.condition("locks:condition"))
+
+
+def condition_of(condition: Condition, theirs: Condition) -> None:
+    """Let two clients wait and notify, with a condition of the same lock each."""
 
     def wait() -> bool:
         with theirs:
@@ -226,6 +251,7 @@ DOINGS: dict[str, Callable[[Client, Client], object]] = {
     "read_write_lock": _read_write_lock,
     "semaphore": _semaphore,
     "leased_semaphore": _leased_semaphore,
+    "limited": _limited,
     "count_down_latch": _count_down_latch,
     "event": _event,
     "barrier": _barrier,

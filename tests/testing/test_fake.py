@@ -16,7 +16,7 @@ import pytest
 import redis
 from tests.lock.lock_like import resting, take_turn, until
 from tests.support.doings import DOINGS, two_clients
-from tests.support.holding import acquires, held
+from tests.support.holding import held, takes_turn
 from tests.support.patience import GIVE_UP, wait_until
 
 import interlock
@@ -31,29 +31,12 @@ PAGE = Path(__file__).resolve().parents[2] / "docs/how-to/testing.md"
 USERS_TESTS = re.findall(r"```python\n# (test_\w+\.py)\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
-@pytest.mark.parametrize("kind", sorted(DOINGS.keys() - {"leased_semaphore"}))
+@pytest.mark.parametrize("kind", sorted(DOINGS))
 @pytest.mark.usefixtures("patient")
 def test_every_object_does_everything(kind: str) -> None:
     """Two clients contend for one of each kind, which does all that it can."""
     with interlock.testing.fake() as fake, two_clients(fake.url) as (client, other):
         DOINGS[kind](client, other)
-
-
-def test_permits_with_leases() -> None:
-    """A permit is taken, refused, given back, and ends with its lease. Nobody waits for one."""
-    with interlock.testing.fake() as ours, interlock.connect(ours.url) as theirs:
-        one, two = (client.leased_semaphore("it", 1) for client in (ours, theirs))
-        permit = one.acquire()
-        assert two.try_acquire() is None
-        permit.release()
-        permit = one.acquire(lease=SHORT)
-        wait_until(lambda: two.available_permits() == 1, 10, "the permit ended")
-        with pytest.raises(interlock.HoldLostError):
-            permit.release()
-        limits = [client.limited("limit", 1, timeout=0) for client in (ours, theirs)]
-        with limits[0], pytest.raises(interlock.AcquireTimeoutError):
-            limits[1].acquire()
-        limits[1].acquire().release()
 
 
 @pytest.mark.parametrize("use", ["adopt", "ticket"])
@@ -71,10 +54,10 @@ async def test_tasks_are_woken_by_messages() -> None:
     with interlock.testing.fake() as fake:
         async with (
             interlock.asyncio.connect(fake.url) as ours,
-            interlock.asyncio.connect(fake.url, poll_cap=LONG) as theirs,
+            interlock.asyncio.connect(fake.url) as theirs,
         ):
             async with ours.fair_lock("it"):
-                waiting = asyncio.create_task(acquires(theirs.fair_lock("it")))
+                waiting = asyncio.create_task(takes_turn(theirs.fair_lock("it")))
                 await until(resting(theirs), 10, "it waits")
             assert await asyncio.wait_for(waiting, GIVE_UP)
 
@@ -128,7 +111,10 @@ def test_it_ends_while_clients_are_connected() -> None:
 def test_messages_arrive_where_there_is_no_fcntl(monkeypatch: pytest.MonkeyPatch) -> None:
     """On Windows, where fakeredis leaves its sockets blocking, waiters are woken all the same."""
     monkeypatch.setattr("fakeredis._clients._tcp_server.HAS_FCNTL", False)
-    with interlock.testing.fake() as ours, interlock.connect(ours.url, poll_cap=LONG) as theirs:
+    with (
+        interlock.testing.fake() as ours,
+        interlock.connect(ours.url) as theirs,
+    ):
         lock = ours.lock("it")
         lock.acquire()
         with ThreadPoolExecutor(1) as pool:

@@ -9,9 +9,9 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import resting, take_turn, until
+from tests.lock.lock_like import take_turn, until
 from tests.support.doings import DOINGS, two_clients
-from tests.support.holding import acquires
+from tests.support.holding import takes_turn
 from tests.support.model.redis_model import RedisModel
 from tests.support.model.served import ModelServer
 from tests.support.model.strict import MODES, Rules, broken_rules
@@ -21,9 +21,8 @@ from tests.support.scripts import SENT
 
 import interlock
 import interlock.asyncio
-from interlock._core.model.effects import Eval, Script
-from interlock._core.scripts.fenced_lock import fenced_lock_acquire
-from interlock._drivers.background import subscriber
+from interlock._core.model.calls import Eval, Script
+from interlock._core.scripts.locks import FENCED_ACQUIRE
 from interlock._links.cluster import Cluster
 from interlock._links.connection import Connection
 from interlock._links.endpoint import Endpoint
@@ -84,7 +83,7 @@ def test_every_object_does_everything(mode: str | None, patient: None) -> None:
 def test_where_a_token_comes_from(mode: str | None, unit: int, source: bytes) -> None:
     """A script tells what its token follows; a server that refuses CLUSTER still gives one."""
     model = RedisModel(now=lambda: 1e9, rules=None if mode is None else Rules(mode))
-    call = fenced_lock_acquire("lock", "token", 30, "me:1", 1, 0, unit)
+    call = Eval(FENCED_ACQUIRE, ("lock", "token"), (30_000, "me:1", 1, 0, unit))
     command = ("EVAL", call.script.text, len(call.keys), *call.keys, *call.args)
     floor = {b"epoch": 2 * 2**32, b"clock": 10**15, b"counter": 0}[source]
     assert model.execute(*command) == [1, floor + 1, source]
@@ -127,103 +126,85 @@ def test_a_service_without_scripts_is_told(error: str) -> None:
     assert "start Garnet with --lua, or take an OCI Cache" in str(refusal(error, None, "db:6379"))
 
 
-def test_waiters_poll_where_there_are_no_messages(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "kinds", [("lock", "write"), ("fair_lock", "fair_lock"), ("lock", "fair_lock")], ids="-".join
+)
+def test_waiters_poll_where_there_are_no_messages(
+    kinds: tuple[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
     """Without PUBLISH in scripts or for clients a release works, waiters look often, and log it.
 
-    So does one that began to wait before the server had refused.
+    So does one that began to wait before the server had refused. A client logs it once.
     """
-    options: Any = {"lease": LONG, "poll_cap": LONG}
+    options: Any = {"lease": LONG}
     with ModelServer(strict="silent") as fake, ExitStack() as stack:
         ours, theirs = (
             stack.enter_context(interlock.connect(fake.url, **options)) for _ in range(2)
         )
-        for name in ("one", "two"):
-            lock = ours.lock(name)
+        for name, kind in zip(("one", "two"), kinds, strict=True):
+            lock = made(kind, ours, name)
             lock.acquire()
             with ThreadPoolExecutor(1) as pool:
-                waiting = pool.submit(take_turn, theirs.lock(name), SOON)
+                waiting = pool.submit(take_turn, made(kind, theirs, name), SOON)
                 wait_until(lambda: "refuses PUBLISH" in caplog.text, SOON, "it was told")
-                wait_until(lambda: not theirs._driver.session.waiters.hearing, SOON, "it polls")
+                wait_until(lambda: polls(theirs), SOON, "it polls")
                 lock.release()
                 assert waiting.result(SOON)
     lacks = [record for record in caplog.records if "PUBLISH" in record.getMessage()]
     assert [record.__dict__["event"] for record in lacks] == ["messages.refused"]
 
 
-def test_a_waiter_that_rests_already_polls_once_the_server_refuses(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The refusal may come when the waiter has settled to wait for a message."""
-    refused, answers = subscriber._Lane._refused, list[Any]()
+def made(kind: str, client: interlock.Client, name: str = "it") -> Any:
+    """Return the object of *kind* with *name*; of a read/write lock the writer's."""
+    if kind == "semaphore":
+        return client.semaphore(name, 1)
+    if kind == "write":
+        return client.read_write_lock(name).write
+    return getattr(client, kind)(name)
 
-    def later(lane: Any, error: Exception, channels: list[bytes]) -> None:
-        if channels == [subscriber.MAY]:
-            answers.append((lane, error, channels))
-        else:
-            refused(lane, error, channels)
 
-    monkeypatch.setattr(subscriber._Lane, "_refused", later)
-    options: Any = {"lease": LONG, "poll_cap": LONG}
-    with ModelServer(strict="silent") as fake, ExitStack() as stack:
-        ours, theirs = (
-            stack.enter_context(interlock.connect(fake.url, **options)) for _ in range(2)
-        )
-        lock = ours.lock("it")
-        lock.acquire()
-        rests = resting(theirs)
-        with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(take_turn, theirs.lock("it"), LONG)
-            wait_until(lambda: bool(answers) and rests(), SOON, "it waits for a message")
-            lock.release()
-            refused(*answers.pop())
-            assert waiting.result(SOON)
+def polls(client: interlock.Client) -> bool:
+    """Return whether those who wait know that no messages come."""
+    places = client._second_driver().session.queues.places
+    return any(hold.place is not None and hold.place.line.deaf for hold in list(places.values()))
 
 
 def waits(client: interlock.Client | interlock.asyncio.Client) -> Callable[[], bool]:
     """Return a function that tells whether a thread of *client* waits for a message."""
-    driver: Any = client._driver
-    return lambda: driver.session.waiters.hearing and driver._subscriber.announces is True
+    places = client._second_driver().session.queues.places
+    return lambda: any(hold.place.line.heard for hold in list(places.values()))
 
 
 @pytest.mark.parametrize("kind", ["lock", "fair_lock", "write", "semaphore"])
 def test_the_client_sends_what_scripts_may_not(kind: str) -> None:
     """Without PUBLISH in scripts, the releasing client wakes the waiter."""
-
-    def made(client: interlock.Client) -> Any:
-        if kind == "semaphore":
-            return client.semaphore("it", 1)
-        if kind == "write":
-            return client.read_write_lock("it").write
-        return getattr(client, kind)("it")
-
-    options: Any = {"lease": LONG, "poll_cap": LONG}
+    options: Any = {"lease": LONG}
     with ModelServer(strict="bare") as fake, ExitStack() as stack:
         ours, theirs = (
             stack.enter_context(interlock.connect(fake.url, **options)) for _ in range(2)
         )
-        made(ours).acquire()
+        made(kind, ours).acquire()
         with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(take_turn, made(theirs), LONG)
+            waiting = pool.submit(take_turn, made(kind, theirs), LONG)
             wait_until(waits(theirs), SOON, "it hears")
-            made(ours).release()
+            made(kind, ours).release()
             assert waiting.result(SOON)
 
 
 async def test_a_task_sends_what_scripts_may_not() -> None:
     """The asyncio face sends the messages too, and a closing client does for what it releases."""
-    options: Any = {"lease": LONG, "poll_cap": LONG}
+    options: Any = {"lease": LONG}
     with ModelServer(strict="bare") as fake:
         async with interlock.asyncio.connect(fake.url, **options) as theirs:
             for release in (True, False):
                 async with interlock.asyncio.connect(fake.url, **options) as ours:
                     lock = ours.lock("it")
                     await lock.acquire()
-                    waiting = asyncio.create_task(acquires(theirs.lock("it")))
+                    waiting = asyncio.create_task(takes_turn(theirs.lock("it")))
                     await until(waits(theirs), SOON, "it hears")
                     if release:
                         await lock.release()
                 assert await asyncio.wait_for(waiting, SOON)
-                await theirs.lock("it").force_release()
 
 
 def address_of(fake: ModelServer) -> tuple[str, int]:
@@ -233,7 +214,7 @@ def address_of(fake: ModelServer) -> tuple[str, int]:
 
 def released_while_messages_break(fake: ModelServer, ours: str, *, close: bool) -> None:
     """Release a lock of a client of the URL *ours*, for which a waiter of another client waits."""
-    options: Any = {"lease": LONG, "poll_cap": LONG}
+    options: Any = {"lease": LONG}
     with (
         interlock.connect(ours, **options) as holder,
         interlock.connect(fake.url, **options) as theirs,
@@ -264,7 +245,7 @@ def test_a_message_outlives_its_connection(fault: Action, *, close: bool) -> Non
 @pytest.mark.parametrize("fault", [drop_request, drop_reply])
 async def test_a_message_of_a_task_outlives_its_connection(fault: Action) -> None:
     """A task that loses its connection while it sends a message sends it by another one."""
-    options: Any = {"lease": LONG, "poll_cap": LONG}
+    options: Any = {"lease": LONG}
     with ModelServer(strict="bare") as fake, FaultProxy(address_of(fake)) as proxy:
         async with (
             interlock.asyncio.connect(proxy.url(), **options) as ours,
@@ -272,36 +253,12 @@ async def test_a_message_of_a_task_outlives_its_connection(fault: Action) -> Non
         ):
             lock = ours.lock("it")
             await lock.acquire()
-            waiting = asyncio.create_task(acquires(theirs.lock("it")))
+            waiting = asyncio.create_task(takes_turn(theirs.lock("it")))
             await until(waits(theirs), SOON, "it hears")
             proxy.on_request(command("PUBLISH", nth=1), fault)
             await lock.release()
             assert await asyncio.wait_for(waiting, SOON)
             assert proxy.commands["PUBLISH"] == 2
-
-
-def test_the_question_is_asked_again_if_its_connection_breaks(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A connection that breaks before the answer does not leave the question unasked."""
-    answered, broken = subscriber._Lane._refused, list[object]()
-
-    def refused(self: Any, error: Exception, channels: list[bytes]) -> None:
-        if not broken:
-            broken.append(error)
-            raise ServerUnavailableError("the connection broke", transient=True)
-        answered(self, error, channels)
-
-    monkeypatch.setattr(subscriber._Lane, "_refused", refused)
-    with ModelServer(strict="silent") as fake, ExitStack() as stack:
-        ours, theirs = (stack.enter_context(interlock.connect(fake.url)) for _ in range(2))
-        ours.lock("it").acquire()
-        with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(take_turn, theirs.lock("it"), LONG)
-            wait_until(lambda: "refuses PUBLISH" in caplog.text, SOON, "it was told")
-            ours.lock("it").release()
-            assert waiting.result(SOON)
-    assert broken
 
 
 @pytest.mark.parametrize(("mode", "sharded"), [("garnet", False), ("kvrocks", False), (None, True)])
@@ -324,10 +281,11 @@ def test_a_cluster_with_plain_channels_is_asked_too(
         ours, theirs = (
             stack.enter_context(interlock.connect(url, pubsub="plain")) for _ in range(2)
         )
-        ours.lock("it").acquire()
+        lock = ours.lock("it")
+        lock.acquire()
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(take_turn, theirs.lock("it"), SOON)
             wait_until(lambda: "refuses PUBLISH" in caplog.text, SOON, "it was told")
-            wait_until(lambda: not theirs._driver.session.waiters.hearing, SOON, "it polls")
-            ours.lock("it").release()
+            wait_until(lambda: polls(theirs), SOON, "it polls")
+            lock.release()
             assert waiting.result(SOON)

@@ -24,9 +24,9 @@ SECOND = timedelta(seconds=1)
 def connecting() -> None:
     """Options are typed, and complete themselves in editors."""
     assert_type(face.connect(), face.Client)
-    assert_type(face.connect("valkey://h", lease=SECOND, poll_cap=1, pubsub="off"), face.Client)
+    assert_type(face.connect("valkey://h", lease=SECOND, pubsub="off"), face.Client)
     assert_type(face.connect(options=Options(lease=1.5, replicas=best_effort(1))), face.Client)
-    assert_type(face.Client.from_redis(object(), client_id="7"), face.Client)
+    assert_type(face.Client.from_redis(object(), prefix="acme:"), face.Client)
     assert_type(Options().lease, float)
     assert_type(Options(lease=SECOND).replace(lease=5), Options)
     assert_type(best_effort("all", SECOND), ReplicaPolicy)
@@ -132,7 +132,6 @@ async def counting(client: face.Client) -> None:
     limit = client.limited("name", 5, timeout=SECOND)
     assert_type(limit, face.Limited)
     assert_type(await limit.acquire(SECOND), face.Permit)
-    assert_type(await limit.set_permits(1), None)
     assert_type(await limit.available(), int)
     assert_type(await limit.running(), int)
     async with limit as permit:
@@ -172,10 +171,10 @@ async def counting(client: face.Client) -> None:
     leader = await election.leader()
     assert_type(leader, face.LeaderInfo | None)
     if leader is not None:
-        assert_type(leader.candidate, str | None)
-        assert_type(leader.host, str | None)
-        assert_type(leader.pid, int | None)
-        assert_type(leader.since, int | None)
+        assert_type(leader.candidate, str)
+        assert_type(leader.host, str)
+        assert_type(leader.pid, int)
+        assert_type(leader.since, int)
 
     async def lead(term: face.Hold) -> bytes:
         return term.name.encode()

@@ -1,40 +1,27 @@
-"""The driver for asyncio: performs the effects of an operation in the calling task."""
+"""The connections of a client for asyncio, and what its tasks need."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Unpack, cast
+from typing import TYPE_CHECKING, Unpack
 
-from interlock._core.model.effects import (
+from interlock._core.model.calls import (
+    GRACE,
     NEVER,
     A,
-    Batch,
-    Cleanup,
-    Enqueue,
     Eval,
-    Gather,
-    Op,
-    Post,
     R,
-    RunOn,
-    Step,
-    Wait,
-    ended,
 )
-from interlock._core.upkeep.session import GRACE
 from interlock._drivers import wrong_type
-from interlock._drivers.aio_fan_out import FanOut
 from interlock._drivers.aio_tasks import Cancellations, OwnTasks
 from interlock._drivers.connected import ConnectedDriver
 from interlock._drivers.flow import current_owner as thread_owner
-from interlock._drivers.process import clock, lifecycle
-from interlock._drivers.tasks import Wakeup, call_in, current_owner, in_thread
+from interlock._drivers.process import clock
+from interlock._drivers.tasks import call_in, current_owner, in_thread
 from interlock._links.multiplexer import Multiplexer
 from interlock._links.topology import topology_of
-from interlock._traceback import shorten
 from interlock.errors import (
     ClosedError,
     InterlockError,
@@ -45,8 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
     from typing import Any
 
-    from interlock._core.model.holds import AnyHold, Owner
-    from interlock._core.queue.waiter import Waiter
+    from interlock._core.model.hold import Hold, Owner
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock._links.pipeline import Pipeline
@@ -54,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class AsyncDriver(ConnectedDriver):
-    """Runs the operations of one client for any number of tasks of one event loop.
+    """Serves one client, for any number of tasks of one event loop.
 
     Args:
         servers: one server, or a cluster.
@@ -70,112 +56,7 @@ class AsyncDriver(ConnectedDriver):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks = OwnTasks()
         self._cancellations = Cancellations()
-        self.session.watchdog.deserted = lifecycle.weakly(self._deserted)
         self._follow_process(self._multiplexer)
-
-    async def perform(self, step: Step[R]) -> R:
-        """Perform *step* and return its result.
-
-        The first command is sent without a generator. `run` performs the rest, if there is any.
-
-        A cancellation is thrown into the operation. The clean-up that follows runs to its end,
-        even if the task is cancelled again.
-        """
-        failure: BaseException | None = None
-        call = reply = None
-        try:
-            if self._loop is not asyncio.get_running_loop() or not self._renewer.started:
-                await self._prepare()
-            call = step.begin()
-            if call is not None:
-                # `eval` inlined: another coroutine takes 1.5 % of the instructions of a pair.
-                seconds = self._timeout if call.deadline == NEVER else self._seconds(call)
-                # Bound first: Python 3.11 is slow to call attributes that are not methods.
-                ready, decode = self._multiplexer.ready, call.script.decode
-                pipeline = ready(call)
-                try:
-                    reply = await (
-                        self._multiplexer.eval(call, seconds)
-                        if pipeline is None
-                        else pipeline.begin(call, seconds)
-                    )
-                except InterlockError as error:
-                    reply = error
-                if isinstance(reply, Exception):
-                    reply = await self._judged(call, pipeline, reply)
-                if step.done(decode(reply)):
-                    return step.result
-        except BaseException as error:  # noqa: BLE001 - it is raised again where it can be undone
-            failure = error
-        try:
-            rest = (
-                self.undo(step, failure)
-                if isinstance(failure, asyncio.CancelledError)
-                else self.run(step.rest(failure))
-            )
-            del failure  # a frame and its error would keep each other alive
-            del call, reply  # many tasks may wait here: save memory
-            return await rest
-        except asyncio.CancelledError as error:
-            return await self.undo(step, error)
-        except InterlockError as error:
-            shorten(error)
-            raise
-
-    async def undo(self, step: Step[R], error: BaseException) -> R:
-        """Perform the rest of *step* where no cancellation reaches it; then raise *error*."""
-        try:
-            if step.over() or isinstance(error, GeneratorExit):
-                raise shorten(error)
-            return await self._finish(step.rest(error), None)
-        finally:
-            del error  # it refers to this frame
-
-    async def run(self, op: Op[R], cancelled: asyncio.CancelledError | None = None) -> R:
-        """Perform *op* and return its result.
-
-        A cancellation is thrown into the operation. The clean-up that follows runs to its end,
-        even if the task is cancelled again.
-
-        Args:
-            op: the operation.
-            cancelled: the cancellation that interrupted *op*, if this performs only its rest.
-        """
-        await self._prepare()
-        reply: object = None
-        failure: BaseException | None = cancelled
-        waiting: list[Waiter] = []
-        try:
-            while True:
-                try:
-                    effect = op.send(reply) if failure is None else op.throw(failure)
-                    failure = reply = None
-                    if isinstance(effect, Eval):
-                        reply = await self.eval(effect)
-                    elif isinstance(effect, Wait):
-                        self._check_open()  # nobody wakes a waiter that came since `close`
-                        wait = self._wait(effect)
-                        del effect  # many tasks may wait here: save memory
-                        await wait
-                        self._check_open()
-                    else:
-                        reply = await self._perform(effect, waiting)
-                except StopIteration as stop:
-                    result: R = stop.value
-                    return result
-                except BaseException as error:
-                    if ended(op):
-                        shorten(error)
-                        raise
-                    failure = error
-                    if isinstance(error, asyncio.CancelledError):
-                        if cancelled is not None:
-                            raise
-                        return await self._finish(op, error)
-        finally:
-            for waiter in waiting:
-                self.session.waiters.leave(waiter)
-                _wakeup(waiter).stop()
 
     async def eval(self, call: Eval[object]) -> object:
         """Run *call* and return its reply; errors as `Pipeline.eval`.
@@ -208,6 +89,7 @@ class AsyncDriver(ConnectedDriver):
             asking = wrong_type.types_of(error)
             with suppress(InterlockError):
                 wrong_type.describe(error, await self._multiplexer.eval(asking, GRACE))
+            wrong_type.name(error, self.state.options.prefix)
             raise
         finally:
             del reply  # it refers to this frame
@@ -218,49 +100,16 @@ class AsyncDriver(ConnectedDriver):
             return  # a command to the server raises ClosedError
         if self._loop is not asyncio.get_running_loop():
             self._bind()
-        if self._renewer.started:
+        if self._reporter.started:
             return
-        options = self.session.options
-        await self._multiplexer.open(options.pubsub, self._timeout)
-        self.session.announce_by(self._subscriber.publish())
-        self._renewer.start()
-
-    async def _finish(self, op: Op[R], error: asyncio.CancelledError | None) -> R:
-        """Perform the rest of a cancelled operation where no further cancellation reaches it.
-
-        If *error* is given, it is thrown into the operation first.
-        """
-        try:
-            return await self._tasks.finish(self.run(op, error))
-        finally:
-            del error  # a frame and its error would keep each other alive
+        await self._multiplexer.open(self.state.options.pubsub, self._timeout)
+        self._reporter.start()
 
     def _seconds(self, call: Eval[object], least: float = GRACE) -> float:
         """Return the seconds that *call* may take; *least* if its time is up."""
-        if call.deadline == NEVER or call.patient:
+        if call.deadline == NEVER:
             return self._timeout
         return min(self._timeout, max(call.deadline - clock.now(), least))
-
-    async def _perform(
-        self,
-        effect: Batch[object] | Gather | RunOn[object] | Enqueue | Cleanup[object] | Post[object],
-        waiting: list[Waiter],
-    ) -> object:
-        if isinstance(effect, Enqueue):
-            assert self._loop is not None
-            return self.session.waiters.join(effect.line, Wakeup(self._loop), waiting)
-        if isinstance(effect, Cleanup):
-            self._renewer.clean_up(effect)
-            return None
-        if isinstance(effect, Post):
-            pipeline = self._multiplexer.ready(effect.call)
-            return pipeline is not None and pipeline.post(effect.call, effect.heard)
-        if isinstance(effect, RunOn):
-            return await self.home(effect.session).run(effect.op)
-        if isinstance(effect, Gather):
-            calls = [(self.home(session), call) for session, call in effect.calls]
-            return await FanOut(calls, self._tasks.keep, effect.enough, effect.seconds).replies()
-        return await FanOut([(self, call) for call in effect.evals], self._tasks.keep).replies()
 
     # The methods that `FanOut` uses, also for operations of other clients.
 
@@ -279,10 +128,8 @@ class AsyncDriver(ConnectedDriver):
         if self._loop is not asyncio.get_running_loop():
             return None
         pipeline = self._multiplexer.ready(call)
-        if pipeline is None or call.script.sha not in pipeline.known or not self._renewer.started:
+        if pipeline is None or call.script.sha not in pipeline.known or not self._reporter.started:
             return None
-        if call.then is not None:
-            then = partial(_both, call.then, then)
         return pipeline, pipeline.begin(call, self._limit(call, seconds), then)
 
     async def judged(
@@ -301,16 +148,6 @@ class AsyncDriver(ConnectedDriver):
         """Return the seconds that *call* may take, *seconds* unless that is None."""
         return self._seconds(call, 0) if seconds is None else min(self._timeout, seconds)
 
-    def _wait(self, effect: Wait) -> Awaitable[None]:
-        if effect.waiter is None:
-            return asyncio.sleep(min(max(effect.until - clock.now(), 0), threading.TIMEOUT_MAX))
-        seconds = None if effect.until == NEVER else effect.until - clock.now()
-        return _wakeup(effect.waiter).wait(seconds)
-
-    def _check_open(self) -> None:
-        if self.closed:
-            raise ClosedError("the client was closed while it waited")
-
     def _bind(self) -> None:
         """Serve the running loop from now on.
 
@@ -321,10 +158,6 @@ class AsyncDriver(ConnectedDriver):
             raise ClosedError(
                 "this client serves another event loop; make one client for each loop"
             )
-        waiters = self.session.waiters
-        for queue in list(waiters.queues.values()):
-            for waiter in list(queue):
-                waiters.leave(waiter)  # its loop is closed: nobody may wait behind it
         self._loop = asyncio.get_running_loop()
         self._multiplexer.forget()
 
@@ -335,7 +168,7 @@ class AsyncDriver(ConnectedDriver):
         """
         return await asyncio.to_thread(function, *args)
 
-    def on_lost(self, hold: AnyHold, callback: Callable[[], object]) -> None:
+    def on_lost(self, hold: Hold, callback: Callable[[], object]) -> None:
         """Run *callback* in the event loop when *hold* is lost."""
         listener = partial(call_in, asyncio.get_running_loop(), callback)
         if not hold.listen(listener):
@@ -353,11 +186,11 @@ class AsyncDriver(ConnectedDriver):
         """
         return self._tasks.start(run)
 
-    def cancel_on_lost(self, hold: AnyHold) -> None:
+    def cancel_on_lost(self, hold: Hold) -> None:
         """Cancel the running task when *hold* is lost before its release begins."""
         self.on_lost(hold, self._cancellations.of(hold))
 
-    def cancelled_by_loss(self, error: BaseException | None, hold: AnyHold | None) -> bool:
+    def cancelled_by_loss(self, error: BaseException | None, hold: Hold | None) -> bool:
         """Return whether *error* is the cancellation of this task by the loss of *hold*.
 
         If so, the cancellation is taken back.
@@ -378,7 +211,6 @@ class AsyncDriver(ConnectedDriver):
             ServerUnavailableError: some holds could not be released; they end with their leases.
         """
         self.closed = True
-        self.session.waiters.wake_all()
         if self._deserted():
             self._multiplexer.forget()
         try:
@@ -387,7 +219,6 @@ class AsyncDriver(ConnectedDriver):
                 # all holds are known.
                 deadline = clock.now() + self._timeout
                 await self._multiplexer.answered()
-                _ = self.session.releases_on_close()
                 # A silent server has used up the time, but the releases have another connection.
                 left = max(deadline - clock.now(), GRACE)
                 await in_thread(partial(self._end, left))
@@ -413,13 +244,3 @@ def _user() -> Owner:
         return current_owner()
     except RuntimeError:
         return thread_owner()
-
-
-def _both(one: Callable[[object], None], other: Callable[[object], None], reply: object) -> None:
-    """Tell two of a *reply*."""
-    one(reply)
-    other(reply)
-
-
-def _wakeup(waiter: Waiter) -> Wakeup:
-    return cast("Wakeup", waiter.wakeup)

@@ -14,14 +14,14 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from interlock._core.model.effects import LATE
+from interlock._core.model.calls import LATE
 from interlock._links.pipeline import drop
 from interlock.errors import InterlockError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from interlock._core.model.effects import Enough, Eval
+    from interlock._core.model.calls import Enough, Eval
     from interlock._links.pipeline import Pipeline
 
     Start = Callable[[Coroutine[object, object, object]], asyncio.Task[object]]

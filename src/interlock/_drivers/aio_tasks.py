@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from interlock._core.model.holds import AnyHold
+    from interlock._core.model.hold import Hold
 
 
 R = TypeVar("R")
@@ -21,24 +21,6 @@ class OwnTasks:
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[object]] = set()
-
-    async def finish(self, main: Coroutine[Any, Any, R]) -> R:
-        """Run *main* in a task, where no cancellation of the caller reaches it."""
-        task = asyncio.get_running_loop().create_task(main)
-        self._tasks.add(task)
-        later: asyncio.CancelledError | None = None
-        try:
-            while not task.done():
-                try:
-                    await asyncio.wait({task})
-                except asyncio.CancelledError as another:
-                    later = another
-            if later is not None and not task.cancelled():
-                raise later from task.exception()
-            return task.result()
-        finally:
-            self._tasks.discard(task)
-            del task, later  # a frame and its error would keep each other alive
 
     def keep(self, work: Coroutine[object, object, object]) -> asyncio.Task[object]:
         """Start a task that performs *work*, and keep it until its end; return it."""
@@ -65,11 +47,11 @@ class Cancellations:
     """The tasks of one client that were cancelled by a loss, each with the hold that it lost."""
 
     def __init__(self) -> None:
-        self._by_task: weakref.WeakKeyDictionary[asyncio.Task[object], AnyHold] = (
+        self._by_task: weakref.WeakKeyDictionary[asyncio.Task[object], Hold] = (
             weakref.WeakKeyDictionary()
         )
 
-    def of(self, hold: AnyHold) -> Callable[[], None]:
+    def of(self, hold: Hold) -> Callable[[], None]:
         """Return a function that cancels the task that runs now, for the loss of *hold*."""
         task = asyncio.current_task()
         if task is None:
@@ -78,17 +60,18 @@ class Cancellations:
             )
         return partial(self._cancel, task, hold)
 
-    def _cancel(self, task: asyncio.Task[object], hold: AnyHold) -> None:
+    def _cancel(self, task: asyncio.Task[object], hold: Hold) -> None:
         """Cancel *task*, unless its release of *hold* has begun."""
         former = self._by_task.get(task)
-        if task.done() or not hold.kept() or hold.latest().leaving():
+        hold = hold.latest()
+        if task.done() or not hold.kept() or hold.leaving():
             return
         # One cancellation is enough for all holds that one task loses.
         if not (former and former.kept()):
             self._by_task[task] = hold
             _ = task.cancel(f"{hold.name!r} was lost")
 
-    def take_back(self, error: BaseException | None, hold: AnyHold | None) -> bool:
+    def take_back(self, error: BaseException | None, hold: Hold | None) -> bool:
         """Return whether *error* is the cancellation for *hold*; if so, take it back."""
         task = asyncio.current_task()
         if not isinstance(error, asyncio.CancelledError) or task is None or hold is None:

@@ -9,12 +9,13 @@ aside. The next call behind it drops the reply (`NodePool.set_aside`).
 
 from __future__ import annotations
 
+import _thread
 import math
 import select
 import threading
 from typing import TYPE_CHECKING
 
-from interlock._core.model.effects import LATE
+from interlock._core.model.calls import LATE
 from interlock._drivers.process import clock
 from interlock._links.topology import LEAST
 from interlock.errors import InterlockError, ServerUnavailableError
@@ -22,7 +23,7 @@ from interlock.errors import InterlockError, ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from interlock._core.model.effects import Enough, Eval
+    from interlock._core.model.calls import Enough, Eval
     from interlock._links.connection import Connection
     from interlock._links.pool import NodePool, Pool
 
@@ -40,10 +41,11 @@ MOST = 256
 class _Group:
     """The calls for one pool.
 
-    It knows their places among all calls, their deadline, and the connection that sent them.
+    It knows their places among all calls, their deadline, and the connection that sent them; or a
+    lock that a thread of their own has until it ends.
     """
 
-    __slots__ = ("calls", "connection", "places", "pool", "thread", "until")
+    __slots__ = ("calls", "connection", "places", "pool", "running", "until")
 
     def __init__(self, pool: NodePool, until: float) -> None:
         self.pool = pool
@@ -51,7 +53,7 @@ class _Group:
         self.places: list[int] = []
         self.calls: list[Eval[object]] = []
         self.connection: Connection | None = None
-        self.thread: threading.Thread | None = None
+        self.running: threading.Lock | None = None
 
     def seconds(self) -> float:
         """Return the seconds that the calls have left, rounded."""
@@ -97,8 +99,8 @@ def ask(
         for group in groups:
             if group.connection is not None:
                 group.pool.take_back(group.connection)
-            if group.thread is not None:
-                group.thread.join()
+            if group.running is not None:
+                _ = group.running.acquire()
     for place, reply in enumerate(replies):
         if isinstance(reply, ServerUnavailableError):
             replies[place] = _second(questions[place], reply, now)
@@ -210,7 +212,7 @@ class _Arrivals:
         began: float,
         heard: Collection[_Group],
     ) -> None:
-        self._left = [group for group in groups if group.connection or group.thread]
+        self._left = [group for group in groups if group.connection or group.running]
         self._replies = replies
         self._enough = enough
         self._began = began
@@ -243,7 +245,7 @@ class _Arrivals:
 
     def _arrived(self) -> list[_Group]:
         """Return the groups whose replies are there, or whose time is up; wait for one."""
-        ended = [each for each in self._left if each.thread and not each.thread.is_alive()]
+        ended = [each for each in self._left if each.running and not each.running.locked()]
         if ended:
             return ended
         sending = [each for each in self._left if each.connection is not None]
@@ -256,7 +258,7 @@ class _Arrivals:
 
     def _leave(self, group: _Group) -> None:
         """Go on without the replies of *group*; its thread ends by itself."""
-        connection, group.connection, group.thread = group.connection, None, None
+        connection, group.connection, group.running = group.connection, None, None
         if connection is not None:
             group.pool.set_aside(connection)
         for place in group.places:
@@ -292,14 +294,16 @@ def _send(group: _Group, replies: list[object], *, behind: bool) -> None:
     connection = group.connection or pool.idle()
     connection = group.connection = connection or (pool.owing() if behind else pool.settled())
     if connection is None:
-        # A Ctrl-C in `start` may leave it waiting for ever: the process ends all the same.
-        thread = threading.Thread(target=_alone, args=(group, replies), daemon=True)
+        # Not `Thread.start`: a signal in that may come out as a RuntimeError though a thread runs.
+        # The calls would be made twice, and nobody would know of the second acquire.
+        running = threading.Lock()
+        _ = running.acquire()
         try:
-            thread.start()
+            _ = _thread.start_new_thread(_alone, (group, replies, running))
         except RuntimeError:  # too many threads: the other servers have to wait
-            _alone(group, replies)
+            _alone(group, replies, running)
         else:
-            group.thread = thread
+            group.running = running
         return
     try:
         connection.begin(group.calls, group.seconds())
@@ -335,10 +339,11 @@ def _put(group: _Group, answers: Sequence[object], replies: list[object]) -> Non
         replies[place] = answer
 
 
-def _alone(group: _Group, replies: list[object]) -> None:
-    """Run the calls of *group*, in a thread of their own if one can start."""
+def _alone(group: _Group, replies: list[object], running: threading.Lock) -> None:
+    """Run the calls of *group*, in a thread of their own if one can start; release *running*."""
     try:
-        answers = group.pool.batch(group.calls, group.seconds())
+        _put(group, group.pool.batch(group.calls, group.seconds()), replies)
     except InterlockError as error:
-        answers = [error] * len(group.calls)
-    _put(group, answers, replies)
+        _put(group, [error] * len(group.calls), replies)
+    finally:
+        running.release()

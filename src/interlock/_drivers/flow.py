@@ -7,11 +7,13 @@ the owner is the *flow*: the thread in its present context, and in an event loop
 A thread has one owner at first. While that holds something for another flow, the caller is another
 owner beside it, and both wait for each other as two threads do.
 
-* When an owner that holds nothing is asked for, it begins a *scope*: a new set of holds, which also
-  goes into the context. Who has that set in its context is the same flow. So the next job of a pool
+* When an owner that holds nothing is asked for, it begins a *scope*: a new list of holds, which also
+  goes into the context. Who has that list in its context is the same flow. So the next job of a pool
   that runs each job in a context of its own is another one, and so is a context that was copied
   before. A copy that was made since is the same flow: ``copy_context().run()`` in a block.
-* In place of the set a pool's job has a `Mark` in its context, to which the owner refers weakly.
+* Until the first hold is in the scope, None is. A signal handler in another context sees by that
+  that its thread may be about to acquire, and is an owner beside that one.
+* In place of the list a pool's job has a `Mark` in its context, to which the owner refers weakly.
   When it is gone, the context has ended, and the job of that owner is over.
 * Jobs of an executor may share the context of their thread, and so do those that a process of a
   pool takes. So in a pool that is known here, the job must be the same, too. asgiref hands the
@@ -19,7 +21,7 @@ owner beside it, and both wait for each other as two threads do.
 * A task is an owner whatever its context is. The callbacks of a loop are flows in their contexts.
 * A greenlet that `threading` does not know counts as a thread (`thread_local`).
 
-`Hold` enters itself among the holds of its owner, and `Holds` takes it out again.
+`Holds` enters each hold in the scope of its owner, and takes it out again.
 
 The part in C (`owner_of_flow`) answers for a thread with one owner where no loop runs, which is the
 usual case. Nothing else decides what a flow is.
@@ -36,17 +38,18 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from interlock._core.model.holds import HELD, Hold, Owner
+from interlock._core.model.holds import HELD, Owner, Reference
 from interlock._drivers.process import lifecycle
 from interlock._drivers.process.thread_local import for_each, in_c, running_greenlet
-from interlock._misuse import caller_frame, warn_in_event_loop, warn_once
+from interlock._misuse import warn_in_event_loop, warn_once
 from interlock.errors import ReentryError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-    from interlock._core.locks.lock_base import LockBase
+    from interlock._core.locks.base import Lock
+    from interlock._core.model.holds import Scope
 
 _modules = sys.modules
 
@@ -79,39 +82,40 @@ _LOOP = (
 
 
 class Mark:
-    """What a context has in place of a set of holds; it ends with the context.
+    """What a context has in place of a scope; it ends with the context.
 
     Attributes:
         outer: what the context had before, if something is still held by that. asgiref takes the
             context of a job back to the code that called it, which goes on by that.
     """
 
-    __slots__ = ("__weakref__", "_holds", "outer")
+    __slots__ = ("__weakref__", "outer", "scope")
 
-    def __init__(self, holds: set[Hold], outer: Mark | set[Hold] | None) -> None:
-        self._holds = holds
+    def __init__(self, scope: Scope, outer: Mark | Scope | None) -> None:
+        self.scope = scope
         self.outer = outer
 
-    def __len__(self) -> int:
-        """Return how many holds the scope has."""
-        return len(self._holds)
+
+_scope: ContextVar[Mark | Scope | None] = ContextVar("interlock_flow", default=None)
 
 
-_scope: ContextVar[Mark | set[Hold] | None] = ContextVar("interlock_flow", default=None)
-
-
-def _scopes() -> list[Mark | set[Hold]]:
+def _scopes() -> list[Mark | Scope]:
     """Return the scopes of the present context that have holds, the latest first."""
-    found, each = list[Mark | set[Hold]](), _scope.get()
+    found: list[Mark | Scope] = []
+    each = _scope.get()
     while each is not None:
-        if each:
+        if any(each.scope if isinstance(each, Mark) else each):
             found.append(each)
         each = each.outer if isinstance(each, Mark) else None
     return found
 
 
+_OURS = 3
+"""How many references to a scope its owner, the caller and `sys.getrefcount` have."""
+
+
 def _no_mark() -> None:
-    """Return the mark of an owner whose context has the set of its holds."""
+    """Return the mark of an owner whose context has its scope."""
 
 
 class ThreadOwner(Owner):
@@ -123,15 +127,13 @@ class ThreadOwner(Owner):
         pool: the frame that takes the jobs of its thread; None if the thread is no pool's.
 
     Attributes:
-        holds: what it has; an owner without any is free for another flow.
         mark: returns the mark of its context, None if that is gone.
         job: returns the task or job that runs beside the context, None if that is gone. It is None
             itself if there is none.
-        in_job: whether it stands for a task, for a loop or for a job of a pool.
-        alone_in: the identifier of its thread, if it is the only owner there; else 0.
     """
 
-    __slots__ = ("alone_in", "holds", "in_job", "job", "mark", "pool")
+    __slots__ = ("job", "mark", "pool")
+    cell: list[Scope]
     mark: Callable[[], Mark | None]
     job: Callable[[], object] | None
 
@@ -146,40 +148,59 @@ class ThreadOwner(Owner):
         self.alone_in = alone_in
         self.pool = pool
         self.in_job = pool is not None
-        self.holds = set()
+        self.cell = [[]]  # pyright: ignore[reportIncompatibleVariableOverride]
         self.mark, self.job = _no_mark, None
-        self.reference = weakref.ref(self, lifecycle.owner_ended)
+        self.reference = Reference(self, lifecycle.owner_ended)
 
-    def begin(self, job: Callable[[], object] | None) -> None:
-        """Stand for the running flow from now on."""
-        holds = self.holds = set[Hold]()
-        self.job, self.mark = job, _no_mark
-        self.in_job = self.pool is not None or job is not None
+    def begin(self, job: Callable[[], object] | None, former: Scope) -> bool:
+        """Stand for the running flow from now on, unless its scope is not *former* any more.
+
+        Then a signal handler has made it the owner of another flow meanwhile.
+        """
+        scope: Scope = [None]
         scopes = _scopes()
         for inner, outer in pairwise([*scopes, None]):  # those without holds go
             if isinstance(inner, Mark):
                 inner.outer = outer
         outer = scopes[0] if scopes else None
-        if outer is None and self.pool is None:
-            _ = _scope.set(holds)  # as in C
-        else:
-            mark = Mark(holds, outer)
-            self.mark = weakref.ref(mark)
-            _ = _scope.set(mark)
+        mark = None if outer is None and self.pool is None else Mark(scope, outer)
+        if self.cell[0] is not former:
+            return False
+        self.cell[0] = scope
+        self.job, self.in_job = job, self.pool is not None or job is not None
+        self.mark = _no_mark if mark is None else weakref.ref(mark)
+        _ = _scope.set(scope if mark is None else mark)  # as in C
+        return True
 
     def another(self) -> ThreadOwner:
         """Return an owner beside it, for another flow of its thread."""
         return ThreadOwner(self.label, self._ended, self.pool)
 
-    def has_any_of(self, scopes: list[Mark | set[Hold]]) -> bool:
+    def has_any_of(self, scopes: list[Mark | Scope]) -> bool:
         """Return whether its scope is one of *scopes*."""
-        mark = self.mark()
+        scope, mark = self.cell[0], self.mark()
         # No generator: a Ctrl-C in one is lost.
-        return bool([each for each in scopes if each is self.holds or each is mark])
+        return bool([each for each in scopes if each is scope or each is mark])
+
+    def is_wanted(self) -> bool:
+        """Return whether another flow may be about to acquire by it, for a caller that has its scope.
+
+        A signal handler in a context of its own may ask between the look for the owner and the
+        entry of the hold. If no context has the scope any more, nobody comes back.
+        """
+        present = _scope.get()
+        if present is not None and self.has_any_of([present]):
+            return False
+        return bool(self.cell[0]) and sys.getrefcount(self.cell[0]) > _OURS
 
     def is_over(self) -> bool:
         """Return whether the job, the task or the context of a pool's job has ended."""
-        if self.job is not None and self.job() is None:
+        job = None if self.job is None else self.job()
+        if self.job is not None and job is None:
+            return True
+        # Whoever awaits a job may go on before its thread lets go of it.
+        done = getattr(getattr(job, "future", job), "done", None)
+        if done is not None and done():
             return True
         return self.pool is not None and self.mark() is None
 
@@ -197,13 +218,7 @@ class ThreadOwner(Owner):
         """Return whether nobody comes back for its holds: its job or task is over, or its greenlet."""
         return self.is_over() or super().ended()
 
-    def place_of_call(self) -> str:
-        """Return the line of the job's that called; empty if the pool itself did."""
-        frame = caller_frame()
-        ours = frame is self.pool or frame.f_globals.get("__name__") in _names_of_pools
-        return "" if ours else f"{frame.f_code.co_filename}:{frame.f_lineno}"
-
-    def refuse_vain_wait(self, lock: LockBase, deadline: float) -> None:
+    def refuse_vain_wait(self, lock: Lock, deadline: float) -> None:
         """Raise if only this thread could end a wait for *lock* until *deadline*.
 
         Raises:
@@ -214,18 +229,15 @@ class ThreadOwner(Owner):
         if self.alone_in or deadline <= lock.session.clock():
             return
         for other in _owners_here()[1:]:
-            for hold in () if other is self else list(other.holds or ()):
+            for hold in () if other is self else [each for each in other.cell[0] if each]:
                 # An abandoned one is released with the next renewal.
-                lasts = hold.state is HELD and hold.renewal is not None and not hold.abandoned()
+                lasts = hold.state is HELD and hold.renewed and hold.claimed()
                 advice = _never_released(other) if lasts and lock.excludes(hold) else None
                 if advice is not None:
                     raise ReentryError(
                         f"{lock.kind} {lock.name!r} is held in this very thread by another {advice}",
                         name=lock.name,
                     )
-
-
-_names_of_pools = {module for module, _ in _POOLS} | {"anyio.to_thread", "threading"}
 
 
 class _Owners(list[Any]):
@@ -235,7 +247,7 @@ class _Owners(list[Any]):
 def _first_owner() -> list[Any]:
     """Return what is kept for the calling thread, or for a greenlet in it, before the first flow.
 
-    That is a list of owners. Before them it has the holds of the first one, for the part in C, which
+    That is a list of owners. Before them it has the cell of the first one, for the part in C, which
     answers for plain lists of one owner alone.
 
     `threading.current_thread` would give a thread that `threading` does not know a name, and keep
@@ -258,7 +270,7 @@ def _first_owner() -> list[Any]:
     if pool is not None:
         return _Owners([None, ThreadOwner(label, None, pool)])
     owner = ThreadOwner(label, None, None, ident)
-    return [owner.holds, owner]
+    return [owner.cell, owner]
 
 
 def _greenlet_ended(found: weakref.ref[Any]) -> bool:
@@ -288,14 +300,17 @@ def _owner_of_flow() -> ThreadOwner:
     owners: list[ThreadOwner] = kept[1:]
     task = _running_task()
     job = _job(owners[0]) if task is None else weakref.ref(task)
-    scopes, idle = _scopes(), None
+    scopes, idle, former = _scopes(), None, []
     for owner in owners:
-        if not owner.holds:
-            idle = idle or owner
+        scope = owner.cell[0]
+        if not any(scope):
+            if idle is None and not owner.is_wanted():
+                idle, former = owner, scope
         elif owner.job == job and (task is not None or owner.has_any_of(scopes)):
             return owner
     if idle is None:
         idle = owners[0].another()
+        former = idle.cell[0]
         kept.append(idle)
         owners.append(idle)
         for owner in owners:
@@ -304,9 +319,7 @@ def _owner_of_flow() -> ThreadOwner:
         # The lock asks for `refuse_vain_wait`, which also warns in a loop. And whoever else runs in
         # this thread may not release for it without a look at who calls.
         idle.alone_in = 0
-    idle.begin(job)
-    kept[0] = owners[0].holds
-    return idle
+    return idle if idle.begin(job, former) else _owner_of_flow()
 
 
 current_owner: Callable[[], ThreadOwner] = _owner_of_flow
@@ -320,7 +333,7 @@ if in_c:
         current_owner = partial(
             owner_of_flow,
             *(_owners_here.args[0], _modules, "greenlet", "trio.lowlevel", "asyncio.events"),
-            *(_get_running_loop, _scope.get, _scope.set, "holds", _owner_of_flow),
+            *(_get_running_loop, _scope.get, _scope.set, _owner_of_flow),
         )
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from interlock._core.model.holds import AnyHold
-    from interlock._drivers.protocol import Driver
+    from interlock._core.model.hold import Hold
     from interlock.errors import LossReason
 
 
 class LostState:
     """Whether *hold*, of the client of *driver*, has ended without being released."""
 
-    def __init__(self, driver: Driver, hold: AnyHold) -> None:
+    def __init__(self, driver: Any, hold: Hold) -> None:
         self._driver = driver
         self._hold = hold
 

@@ -11,35 +11,24 @@ from __future__ import annotations
 import weakref
 from abc import ABC, abstractmethod
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack
 
-from interlock._core.model.effects import (
-    NEVER,
-    A,
-    Effect,
-    Enqueue,
-    Op,
-    Post,
-    R,
-    RunOn,
-    Step,
-    Wait,
-    ended,
-)
-from interlock._core.model.holds import Owner
+from interlock._core.model.holds import Owner, Reference
 from interlock._drivers import tasks
 from interlock._drivers.flow import current_owner as thread_owner
-from interlock._drivers.process import clock, lifecycle
+from interlock._drivers.process import lifecycle
 from interlock._drivers.protocol import Event
 from interlock._drivers.threads import ThreadDriver
-from interlock._traceback import shorten
-from interlock.errors import ClosedError, ConfigError
+from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from interlock._core.model.holds import AnyHold
-    from interlock._core.queue.waiter import Waiter
+    from interlock._core.model.calls import (
+        A,
+        R,
+    )
+    from interlock._core.model.hold import Hold
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.options import Options
@@ -98,7 +87,7 @@ class TaskOwners(Generic[T]):
         if owner is None:
             owner = self._owners[task] = Owner(self._label(task), self._end(task))
             # Holds know their owner by this reference. It tells all clients when the task is gone.
-            owner.reference = weakref.ref(owner, lifecycle.owner_ended)
+            owner.reference = Reference(owner, lifecycle.owner_ended)
         return owner
 
     def coroutine(self) -> object:
@@ -112,35 +101,12 @@ class TaskOwners(Generic[T]):
 
 
 _drivers: weakref.WeakValueDictionary[int, OverThreads[Any]] = weakref.WeakValueDictionary()
-"""By the id of the session, which lives as long as its driver."""
+"""By the id of the state, which lives as long as its driver."""
 
 
-class Wakeup(Generic[E]):
-    """Wakes one waiting task; called from any thread."""
-
-    def __init__(self, driver: OverThreads[E]) -> None:
-        self._driver = driver
-        self._call_soon = driver.make_call_soon()
-        self._event = driver.make_event()
-
-    def __call__(self) -> None:
-        """Ring: end the present wait, or else the next one."""
-        self._call_soon(lambda: self._event.set())  # noqa: PLW0108 - the event when it runs
-
-    async def wait(self, until: float) -> None:
-        """Wait for the next ring, but no longer than until *until*."""
-        seconds = None if until == NEVER else max(until - clock.now(), 0)
-        await self._driver.wait(self._event, seconds)
-        if self._event.is_set():
-            self._event = self._driver.make_event()
-
-
-def _nothing() -> Op[None]:
-    yield from ()
-
-
-def _alone(effect: Effect) -> Op[object]:
-    return (yield effect)
+def tasks_over(threads: ThreadDriver) -> OverThreads[Any]:
+    """Return the driver over *threads*."""
+    return _drivers[id(threads.state)]
 
 
 class OverThreads(ABC, Generic[E]):
@@ -163,12 +129,10 @@ class OverThreads(ABC, Generic[E]):
         self._owners = owners
         self._threads = ThreadDriver(servers, options, owners.caller)
         self._threads.face = self.face
-        self.session = self._threads.session
+        self.state = self._threads.state
         self.observers = self._threads.observers
         self.ending = self._threads.ending
-        self.unclaimed = self._threads.unclaimed
-        self._begun = False
-        _drivers[id(self.session)] = self
+        _drivers[id(self.state)] = self
 
     # What a library gives.
 
@@ -217,7 +181,7 @@ class OverThreads(ABC, Generic[E]):
         """Start a task in the background that performs *run*, which raises nothing."""
         ...
 
-    def cancel_on_lost(self, hold: AnyHold) -> None:
+    def cancel_on_lost(self, hold: Hold) -> None:
         """Refuse. A library that cancels a task from outside may do that.
 
         Raises:
@@ -235,99 +199,12 @@ class OverThreads(ABC, Generic[E]):
         """Return whether `close` was called."""
         return self._threads.closed
 
-    async def perform(self, step: Step[R]) -> R:
-        """Perform *step* and return its result, as `run` does."""
-        return await self.run(iter(step))
-
-    async def undo(self, step: Step[R], error: BaseException) -> R:
-        """Perform the rest of *step* where no cancellation reaches it; then raise *error*."""
-        try:
-            if not (step.over() or isinstance(error, GeneratorExit)):
-                return await self.shielded(self.run(step.rest(error)))
-            raise shorten(error)
-        finally:
-            del error  # it refers to this frame
-
-    async def run(self, op: Op[R]) -> R:
-        """Perform *op* and return its result.
-
-        A cancellation is thrown into the operation. No further one reaches its clean-up.
-
-        Raises:
-            RuntimeError: the loop runs inside a task of asyncio.
-        """
-        waiting: list[Waiter] = []
-        try:
-            tasks.refuse_inside_task()
-            if not self._begun:
-                # The operation must know from the start how messages are published.
-                await self.in_thread(self._threads.run, _nothing())
-                self._begun = True
-            try:
-                return await self._go_on(op, waiting, None)
-            except BaseException as error:
-                if ended(op):
-                    raise
-                return await self.shielded(self._go_on(op, waiting, error))
-        except BaseException as error:
-            shorten(error)
-            raise
-        finally:
-            for waiter in waiting:
-                self.session.waiters.leave(waiter)
-
-    async def _go_on(self, op: Op[R], waiting: list[Waiter], failure: BaseException | None) -> R:
-        """Perform the rest of *op*, beginning by throwing *failure* into it.
-
-        Without a *failure*, a cancellation interrupts this: then `run` shields the rest. After any
-        other error *op* may go on.
-        """
-        shielded = failure is not None
-        reply: object = None
-        try:
-            while True:
-                try:
-                    effect = op.send(reply) if failure is None else op.throw(failure)
-                    failure = reply = None
-                    reply = await self._perform(effect, waiting)
-                except StopIteration as stop:
-                    result: R = stop.value
-                    return result
-                except BaseException as error:
-                    # After GeneratorExit nothing may be awaited, and *op* asks for nothing.
-                    goes_on = shielded or isinstance(error, (Exception, GeneratorExit))
-                    if ended(op) or not goes_on:
-                        raise
-                    failure = error
-        finally:
-            del failure  # a frame and its error would keep each other alive
-
-    async def _perform(self, effect: Effect, waiting: list[Waiter]) -> object:
-        if isinstance(effect, Enqueue):
-            return self.session.waiters.join(effect.line, Wakeup(self), waiting)
-        if isinstance(effect, RunOn):
-            driver = _drivers.get(id(effect.session))
-            if isinstance(driver, type(self)):
-                # It may wait for long, and must not occupy a thread.
-                return await driver.run(effect.op)
-        if isinstance(effect, Post):
-            return self._threads.post(effect)
-        if not isinstance(effect, Wait):
-            return await self.in_thread(self._threads.run, _alone(effect))
-        waiter = effect.waiter
-        wakeup = Wakeup(self) if waiter is None else cast("Wakeup[E]", waiter.wakeup)
-        if not self.closed:  # nobody wakes a waiter that came since `close`
-            await wakeup.wait(effect.until)
-        if self.closed:
-            raise ClosedError("the client was closed while it waited")
-        return None
-
     def new_event(self) -> tuple[E, Callable[[], None]]:
         """Return an event that a task can wait for, and a function that sets it from any thread."""
         event = self.make_event()
         return event, partial(self.make_call_soon(), event.set)
 
-    def on_lost(self, hold: AnyHold, callback: Callable[[], object]) -> None:
+    def on_lost(self, hold: Hold, callback: Callable[[], object]) -> None:
         """Call *callback* in the loop when *hold* is lost, or at once if it is."""
         # No loop may end by an error of the callback.
         tell = partial(lifecycle.run_user, "an on_lost callback", callback)
@@ -335,7 +212,7 @@ class OverThreads(ABC, Generic[E]):
         if not hold.listen(listener):
             listener()
 
-    def cancelled_by_loss(self, error: BaseException | None, hold: AnyHold | None) -> bool:
+    def cancelled_by_loss(self, error: BaseException | None, hold: Hold | None) -> bool:
         """Return False: a loss cancels nothing here."""
         del error, hold
         return False

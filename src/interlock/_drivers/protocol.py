@@ -1,9 +1,7 @@
-"""What a driver must have: the one list of names, for those who call drivers or write one.
+"""What the driver beneath a client must have: the one list of names, for those who write one.
 
-A driver performs the operations of one client. A face of `interlock.asyncio` calls an
-`AwaitedDriver`, and the face that is generated from it calls a `BlockingDriver`. Nothing else of a
-driver is used above `_drivers`, and type checkers see to that: `_new_driver` of each client
-returns its driver as one of these two.
+It has the connections of a client, its observers, and its end. `interlock._drivers2` performs the
+operations over it. `_new_driver` of each client returns it as one of these two.
 
 A driver with threads or connections of its own also follows `lifecycle.Mortal`. That is what forks
 and the end of the process need. The architecture page tells how to add a driver.
@@ -16,30 +14,24 @@ from typing import TYPE_CHECKING, Any, Protocol, Unpack
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from interlock._core.model.effects import A, Op, R, Step
-    from interlock._core.model.holds import AnyHold
-    from interlock._core.upkeep.session import Session
+    from interlock._core.model.calls import A, R
+    from interlock._core.model.hold import Hold
     from interlock._drivers.background.event_delivery import Observers
     from interlock._drivers.process.lifecycle import Ending
-    from interlock._drivers.process.unclaimed import Unclaimed
+    from interlock._drivers.state import State
 
 
 class Driver(Protocol):
     """What every driver has, however it waits."""
 
     @property
-    def session(self) -> Session:
-        """Return the state that the client's operations share."""
+    def state(self) -> State:
+        """Return what the client knows from its beginning."""
         ...
 
     @property
     def observers(self) -> Observers:
         """Return the users' observers, to which the driver delivers events."""
-        ...
-
-    @property
-    def unclaimed(self) -> Unclaimed:
-        """Return the entries of holds whose object the user did not keep."""
         ...
 
     @property
@@ -52,35 +44,13 @@ class Driver(Protocol):
         """Return whether `close` was called."""
         ...
 
-    def on_lost(self, hold: AnyHold, callback: Callable[[], object]) -> None:
+    def on_lost(self, hold: Hold, callback: Callable[[], object]) -> None:
         """Call *callback* once when *hold* is lost, or at once if it is; report its errors."""
-        ...
-
-    def cancelled_by_loss(self, error: BaseException | None, hold: AnyHold | None) -> bool:
-        """Return whether *error* is a cancellation of the caller by the loss of *hold*.
-
-        If so, the cancellation is taken back. A driver that cancels nothing returns False.
-        """
         ...
 
 
 class BlockingDriver(Driver, Protocol):
     """A driver whose calls block the calling thread or greenlet."""
-
-    def perform(self, step: Step[R]) -> R:
-        """Perform *step* and return its result, as `run` performs ``iter(step)``."""
-        ...
-
-    def run(self, op: Op[R]) -> R:
-        """Perform *op* and return its result.
-
-        An exception is thrown into the operation, and the clean-up that follows is performed.
-        """
-        ...
-
-    def undo(self, step: Step[R], error: BaseException) -> R:
-        """Perform what *error* left of *step*, unless that is over; then raise *error*."""
-        ...
 
     def aside(self, function: Callable[[Unpack[A]], R], *args: *A) -> R:
         """Call *function*, which may block for seconds; return its result."""
@@ -93,25 +63,6 @@ class BlockingDriver(Driver, Protocol):
 
 class AwaitedDriver(Driver, Protocol):
     """A driver whose calls are awaited, in the loop of whatever library."""
-
-    async def perform(self, step: Step[R]) -> R:
-        """Perform *step* and return its result, as `run` performs ``iter(step)``."""
-        ...
-
-    async def run(self, op: Op[R]) -> R:
-        """Perform *op* and return its result.
-
-        An exception or a cancellation is thrown into the operation. The clean-up that follows is
-        performed, and no further cancellation reaches it.
-        """
-        ...
-
-    async def undo(self, step: Step[R], error: BaseException) -> R:
-        """Perform what *error* left of *step*, unless that is over; then raise *error*.
-
-        No cancellation reaches it.
-        """
-        ...
 
     async def aside(self, function: Callable[[Unpack[A]], R], *args: *A) -> R:
         """Call *function*, which may block for seconds, in a thread; return its result."""
@@ -132,7 +83,14 @@ class AwaitedDriver(Driver, Protocol):
         """
         ...
 
-    def cancel_on_lost(self, hold: AnyHold) -> None:
+    def cancelled_by_loss(self, error: BaseException | None, hold: Hold | None) -> bool:
+        """Return whether *error* is a cancellation of the caller by the loss of *hold*.
+
+        If so, the cancellation is taken back. A driver that cancels nothing returns False.
+        """
+        ...
+
+    def cancel_on_lost(self, hold: Hold) -> None:
         """Cancel the running task when *hold* is lost before its release begins.
 
         Raises:

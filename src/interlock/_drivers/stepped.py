@@ -22,7 +22,8 @@ def in_c(python: type) -> type:
         return python
     made: type = _in_c
     for name, value in vars(python).items():
-        if callable(value) and name != "__init__" and name not in vars(made):
+        given = callable(value) or isinstance(value, property)
+        if given and name != "__init__" and name not in vars(made):
             setattr(made, name, value)
     made.__doc__ = python.__doc__
     setattr(made, "__class_getitem__", classmethod(GenericAlias))  # noqa: B010

@@ -17,7 +17,6 @@ from interlock._drivers.process.lifecycle import owner_ended, report
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._drivers.protocol import AwaitedDriver
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -73,13 +72,15 @@ def lasting_owner() -> Owner:
         RuntimeError: outside of a task; or the calling method is all that the task does.
     """
     owner = current_owner()
-    coroutine = _coroutine() if owner.known_as is None else None
+    if owner.lasting:
+        return owner
     code = sys._getframe(1).f_code  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-    if coroutine is not None and getattr(coroutine, "cr_code", None) is code:
+    if getattr(_coroutine(), "cr_code", None) is code:
         raise RuntimeError(
             "this call is a task of its own, which would own the lock and ends at once: await it, "
             "and limit the wait by timeout= in place of asyncio.wait_for()"
         )
+    owner.lasting = True
     return owner
 
 
@@ -131,11 +132,6 @@ def whole(call: F, undo: Callable[..., object]) -> F:
     return call
 
 
-def finish_later(driver: AwaitedDriver, name: str, step: object) -> None:
-    """Do nothing: only a cancellation ends a task early, and every operation goes on after it."""
-    del driver, name, step
-
-
 class LostEvent(LostState):
     """An event that is set when a hold has ended without being released.
 
@@ -143,8 +139,6 @@ class LostEvent(LostState):
         driver: the client's.
         hold: the hold.
     """
-
-    _driver: AwaitedDriver
 
     async def wait(self) -> bool:
         """Wait until the hold is lost; return True."""
@@ -156,61 +150,6 @@ class LostEvent(LostState):
                 finally:
                     self._hold.unlisten(listener)
         return True
-
-
-class Wakeup:
-    """Wakes one waiting task; called from any thread."""
-
-    __slots__ = ("_future", "_loop", "_rung", "_timer")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._rung = False
-        self._future: asyncio.Future[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-
-    def __call__(self) -> None:
-        """Ring: end the present wait, or else the next one."""
-        self._rung = True
-        if _runs_here(self._loop):
-            self._end_wait()
-        else:
-            call_in(self._loop, self._end_wait)
-
-    def wait(self, seconds: float | None) -> asyncio.Future[None]:
-        """Return a future that is done at the next ring, or after *seconds*.
-
-        It is done at once if a ring came since the last wait.
-        """
-        self.stop()
-        self._future = self._loop.create_future()
-        if self._rung:
-            self._end_wait()
-        elif seconds is not None:
-            limit = min(max(seconds, 0), threading.TIMEOUT_MAX)
-            self._timer = self._loop.call_later(limit, self._end_wait)
-        return self._future
-
-    def stop(self) -> None:
-        """Cancel the timer and forget the future; the task does not wait any more."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._future = self._timer = None
-
-    def _end_wait(self) -> None:
-        # A signal handler may cancel the waiting task at any line.
-        with suppress(asyncio.InvalidStateError):
-            if self._future is not None:
-                self._future.set_result(None)
-                self._rung = False
-
-
-def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:
-    """Return whether the caller runs in *loop*, so that it need not wake the loop."""
-    try:
-        return asyncio.get_running_loop() is loop
-    except RuntimeError:
-        return False
 
 
 def call_in(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:

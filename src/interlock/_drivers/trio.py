@@ -16,8 +16,8 @@ from interlock.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from interlock._core.model.effects import A, R
-    from interlock._core.model.holds import AnyHold
+    from interlock._core.model.calls import A, R
+    from interlock._core.model.hold import Hold
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.options import Options
@@ -104,7 +104,7 @@ class TrioDriver(OverThreads[trio.Event]):
         """Start a system task that performs *run*."""
         trio.lowlevel.spawn_system_task(run)
 
-    def cancel_on_lost(self, hold: AnyHold) -> None:
+    def cancel_on_lost(self, hold: Hold) -> None:
         """Refuse: trio cancels scopes, not tasks.
 
         Raises:

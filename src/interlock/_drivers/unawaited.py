@@ -61,9 +61,10 @@ class Unawaited(Coroutine[Any, Any, T]):
         """Go on with *value*."""
         return self._coroutine.send(value)
 
-    def throw(self, *error: Any) -> Any:
-        """Go on with *error*."""
-        return self._coroutine.throw(*error)
+    @property  # a call would leave its frame in the traceback of a cancellation
+    def throw(self) -> Callable[..., Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Go on with an error."""
+        return self._coroutine.throw
 
     def close(self) -> None:
         """Give up."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._core.model.effects import Eval, Script
+from interlock._core.model.calls import Eval, Script
 from interlock._core.scripts.script import ReplyShapeError, many, number, text
 
 if TYPE_CHECKING:
@@ -38,6 +38,16 @@ _TYPES = Script("types", _TEXT, _pairs)
 def types_of(error: WrongTypeError) -> Eval[list[tuple[str, int]]]:
     """Return the script that asks for the type and the TTL of each key of *error*."""
     return Eval(_TYPES, error.keys, ())
+
+
+def name(error: WrongTypeError, prefix: str | None) -> None:
+    """Tell in *error* what users call its keys, without their *prefix*."""
+    message = str(error)
+    for key in error.keys if prefix else ():
+        # A key that is not called like its object has the name in braces.
+        shown = key.removeprefix(prefix or "").replace(f"{{{prefix}", "{", 1)
+        message = message.replace(repr(key), repr(shown))
+    error.args = (message,)
 
 
 def describe(error: WrongTypeError, reply: object) -> None:

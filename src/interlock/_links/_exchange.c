@@ -832,34 +832,44 @@ may_run_a_loop(PyObject *modules, PyObject *events, PyObject *loops)
 {
     PyObject *function, *loop;
 
-    if (!is_loaded(modules, events))
-        return 0;
     function = PyList_GetItem(loops, 0);
-    if (function == NULL || function == Py_None || (loop = PyObject_CallNoArgs(function)) == NULL)
+    if (function == NULL || function == Py_None)
+        return function == NULL || is_loaded(modules, events);
+    if ((loop = PyObject_CallNoArgs(function)) == NULL)
         return 1;
     Py_DECREF(loop);
     return loop != Py_None;
 }
 
-enum { KEY, MODULES, GREENLET, TRIO, EVENTS, LOOPS, GET, SET, HOLDS, SLOW, COUNT };
+enum { KEY, MODULES, GREENLET, TRIO, EVENTS, LOOPS, GET, SET, SLOW, COUNT };
 
-/* Begin a scope of *owner*, for whose thread *kept* is kept; return whether that succeeded. */
+/* Begin a scope of the owner that has *cell*; return whether that succeeded. */
 static int
-begin_scope(PyObject *kept, PyObject *owner, PyObject *const *args)
+begin_scope(PyObject *cell, PyObject *const *args)
 {
-    PyObject *token = NULL, *holds = PySet_New(NULL);
+    PyObject *token = NULL, *scope = PyList_New(1);
 
-    if (holds != NULL && PyObject_SetAttr(owner, args[HOLDS], holds) == 0) {
-        token = PyCFunction_GetFlags(args[SET]) == METH_O /* `CallFunctionObjArgs` takes longer */
-            ? PyCFunction_GetFunction(args[SET])(PyCFunction_GetSelf(args[SET]), holds)
-            : PyObject_CallFunctionObjArgs(args[SET], holds, NULL);
-        Py_INCREF(holds);
-        if (token != NULL && PyList_SetItem(kept, 0, holds) < 0)
-            Py_CLEAR(token);
+    if (scope == NULL)
+        return 0;
+    (void)PyList_SetItem(scope, 0, none());
+    token = PyCFunction_GetFlags(args[SET]) == METH_O /* `CallFunctionObjArgs` takes longer */
+        ? PyCFunction_GetFunction(args[SET])(PyCFunction_GetSelf(args[SET]), scope)
+        : PyObject_CallFunctionObjArgs(args[SET], scope, NULL);
+    if (token == NULL) {
+        Py_DECREF(scope);
+        return 0;
     }
-    Py_XDECREF(holds);
-    Py_XDECREF(token);
-    return token != NULL;
+    Py_DECREF(token);
+    return PyList_SetItem(cell, 0, scope) == 0;
+}
+
+/* Return whether nothing is in *scope*. */
+static int
+holds_nothing(PyObject *scope)
+{
+    Py_ssize_t size = PyList_Size(scope);
+
+    return size == 0 || (size == 1 && PyList_GetItem(scope, 0) == Py_None);
 }
 
 /* Return the owner that stands for the running flow, as `flow.py` describes.
@@ -869,11 +879,11 @@ It is found here if the thread has one owner, and neither a loop, nor greenlets,
 static PyObject *
 owner_of_flow(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
-    PyObject *kept, *owner, *holds, *scope;
+    PyObject *kept, *owner, *cell, *scope, *present;
     int found = 0;
 
     if (nargs != COUNT) {
-        PyErr_SetString(PyExc_TypeError, "(key, modules, 3 names, loops, get, set, name, slow)");
+        PyErr_SetString(PyExc_TypeError, "(key, modules, 3 names, loops, get, set, slow)");
         return NULL;
     }
     if (is_loaded(args[MODULES], args[GREENLET]) || is_loaded(args[MODULES], args[TRIO])
@@ -884,22 +894,44 @@ owner_of_flow(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nar
     kept = PyDict_GetItemWithError(kept, args[KEY]);
     if (kept == NULL || !PyList_CheckExact(kept) || PyList_Size(kept) != 2)
         goto slow;
-    holds = PyList_GetItem(kept, 0);
+    cell = PyList_GetItem(kept, 0);
     owner = PyList_GetItem(kept, 1);
+    scope = PyList_GetItem(cell, 0);
     Py_INCREF(owner);
-    scope = PyObject_CallNoArgs(args[GET]);
-    if (scope != NULL) {
-        if (PySet_Size(holds) != 0)
-            found = scope == holds;
-        else if (scope == Py_None || (Py_IS_TYPE(scope, &PySet_Type) && PySet_Size(scope) == 0))
-            found = begin_scope(kept, owner, args);
-        Py_DECREF(scope);
+    present = PyObject_CallNoArgs(args[GET]);
+    if (present != NULL) {
+        if (present == scope)
+            found = !holds_nothing(scope) || begin_scope(cell, args);
+        else if (PyList_Size(scope) == 0
+                 && (present == Py_None || (PyList_CheckExact(present) && holds_nothing(present))))
+            found = begin_scope(cell, args);
+        Py_DECREF(present);
     }
     if (found)
         return owner;
     Py_DECREF(owner);
 slow:
     return PyErr_Occurred() ? NULL : PyObject_CallNoArgs(args[SLOW]);
+}
+
+/* Return the code of a frame, and the byte of it that runs: (frame, "f_lasti"). By attributes this
+   would take a hundredth of an acquire and a release longer. */
+static PyObject *
+line(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+{
+    PyObject *code, *instruction, *both;
+
+    if (nargs != 2) {
+        PyErr_SetString(PyExc_TypeError, "(frame, \"f_lasti\")");
+        return NULL;
+    }
+    if ((instruction = PyObject_GetAttr(args[0], args[1])) == NULL)
+        return NULL; /* it is no frame */
+    code = (PyObject *)PyFrame_GetCode((PyFrameObject *)args[0]);
+    both = PyTuple_Pack(2, code, instruction);
+    Py_DECREF(code);
+    Py_DECREF(instruction);
+    return both;
 }
 
 #define MAX_UNDO 10 /* as in whole.py */
@@ -1873,6 +1905,8 @@ static PyMethodDef methods[] = {
      "The same, unless a module is loaded: then another function returns it."},
     {"owner_of_flow", (PyCFunction)(void (*)(void))owner_of_flow, METH_FASTCALL,
      "Return the owner that stands for what runs in this thread."},
+    {"line", (PyCFunction)(void (*)(void))line, METH_FASTCALL,
+     "Return the code of a frame, and the byte of it that runs."},
     {"ask", (PyCFunction)(void (*)(void))ask, METH_FASTCALL,
      "Send bytes; return the reply if it is nil or numbers, else what comes first of it."},
     {"packed", packed, METH_O, "Return a command of texts and numbers as bytes, or None."},

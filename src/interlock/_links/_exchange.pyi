@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from threading import Lock
-from types import ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any, Generic, Self, TypeVar
 
 _T = TypeVar("_T")
@@ -37,6 +37,7 @@ class Whole:
     def __new__(cls, call: Callable[..., Any], undo: Callable[..., object], /) -> Self: ...
     def __call__(self, *args: Any) -> Any: ...
 
+def line(frame: FrameType, name: str, /) -> tuple[CodeType, int]: ...
 def ask(
     fileno: Callable[[], int], data: bytes, seconds: float, /
 ) -> int | list[int] | bytes | None: ...

@@ -13,7 +13,7 @@ from interlock.errors import InterlockError, ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock._core.model.effects import Eval
+    from interlock._core.model.calls import Eval
     from interlock._links.endpoint import Endpoint
     from interlock._links.topology import Topology
 
@@ -173,12 +173,6 @@ class BatchConnection:
         if len(self._connections) > 1:
             for node in set(self._connections) - set(self._topology.nodes):
                 self._connections.pop(node).drop()
-
-    def stay_nameless(self) -> None:
-        """Give no name to further connections: a server that stands still does not answer that."""
-        self._name = ""
-        for connection in list(self._connections.values()):
-            connection.name = ""
 
     @property
     def named(self) -> bool:

@@ -152,7 +152,7 @@ class Cluster(Topology):
     def nobody(self, key: str) -> ServerUnavailableError:
         """Return the error for a *key* that no node is known to serve."""
         return ServerUnavailableError(
-            f"nobody in {self.where} serves slot {slot_of(key)}, that of {key!r}",
+            f"nobody in {self.where} serves slot {slot_of(key)}, that of the key {key!r}",
             code="CLUSTERDOWN",
             transient=True,
         )

@@ -8,7 +8,7 @@ would cost a poll() for every read.
 Rules:
 
 * A script is sent by `eval`, which is the fastest way for a single one, or by `begin` and `finish`.
-  `batch` and `ask` consist of these two. `post` leaves the reply unread.
+  `batch` and `ask` consist of these two.
 * A reply is read by the sender of its command, or the connection is closed. So nobody ever reads a
   reply to somebody else.
 * After any error the connection is closed, unless the error is a reply of the server.
@@ -23,7 +23,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from interlock._links.exchange import encrypts, methods_for
-from interlock._links.owed import MOST, OwedReplies
+from interlock._links.owed import OwedReplies
 from interlock._links.replies import left, maybe_tls, refusal
 from interlock._links.resp import (
     ASKING,
@@ -45,16 +45,11 @@ from interlock.errors import InterlockError, ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from interlock._core.model.effects import Eval
+    from interlock._core.model.calls import Eval
     from interlock._links.endpoint import Origin
     from interlock._links.exchange import Receive
     from interlock._links.login import Login
 
-UNREAD, UNREAD_FOR = 16, 0.25
-"""How many replies `post` leaves unread, and for how many seconds.
-
-It looks that often whether the connection has ended.
-"""
 TICK = 0.05
 REFUSED_WAIT = 0.01
 """Seconds for which a refused caller waits for the answer of the replicas.
@@ -141,7 +136,7 @@ class Connection(_LoggedIn):
         # redis-py connects, we drive.
         self._socket: socket.socket = self._inner._sock  # noqa: SLF001
         self._received = Replies()
-        self._timeout, self._looked_at = -1.0, 0.0
+        self._timeout = -1.0
         self._in_turn: Receive | None = None
         self.replicas = self._pending = 0
         self.owed = OwedReplies(self._socket, self._received)
@@ -213,32 +208,9 @@ class Connection(_LoggedIn):
         return reply
 
     @property
-    def posts(self) -> bool:
-        """Whether threads may take turns, and `post`: the socket can be read without waiting."""
+    def in_turn(self) -> bool:
+        """Whether threads may take turns: the socket can be read without waiting."""
         return self._in_turn is not None
-
-    def post(self, call: Eval[object], heard: Callable[[object], None]) -> bool:
-        """Send *call*, and leave its reply unread; later posts, or `owed.hear`, pass it on.
-
-        Return whether it was sent. If not, or after an exception, the connection is useless.
-        """
-        now = monotonic()
-        try:
-            owed = self.owed
-            if owed.count >= UNREAD or now >= self._looked_at + UNREAD_FOR:
-                self._looked_at = now
-                if not owed.hear():
-                    return False
-            owed.posted.append(heard)
-            owed.count += 1  # `add` inlined: the next holder of a lock waits for this
-            if owed.count > MOST:
-                return False
-            packed = call.packed if call.script.sha in self.known else None
-            send_all = self._send_all
-            send_all(self.handle, packed or pack_known(call, self.known), self._timeout)
-        except (OSError, ParserError):
-            return False
-        return True
 
     @property
     def served(self) -> bool:
@@ -253,7 +225,7 @@ class Connection(_LoggedIn):
     def owe(self) -> bool:
         """Note that `finish` must drop the replies to come; return False if that cannot be."""
         pending, self._pending = self._pending, 0
-        return self.posts and self.owed.add(pending)
+        return self.in_turn and self.owed.add(pending)
 
     def batch(
         self,
@@ -346,7 +318,7 @@ class Connection(_LoggedIn):
         meanwhile: Callable[[], None] | None = None,
     ) -> list[object]:
         """Send *calls* again until their *replies* are final; return each one's or its error."""
-        attempts = [Attempt(call) for call in calls]
+        attempts = [Attempt(call, self._endpoint.refused) for call in calls]
         with _telling(attempts, self._endpoint, self._timeout):
             while again := _again(attempts, replies):
                 _ = self._answers(timeout)
@@ -496,7 +468,7 @@ class Connection(_LoggedIn):
         self, error: Exception, timeout: float | None = None, *, sent: bool = True
     ) -> InterlockError:
         """Return what *error* means for a caller."""
-        if self.posts and passes_users(error.__traceback__):
+        if self.in_turn and passes_users(error.__traceback__):
             raise error  # a signal handler raised it: a blocking socket calls nobody's code
         timed_out = isinstance(error, BlockingIOError | TimeoutError)
         what = f"no reply in {timeout or self._timeout:g} s" if timed_out else str(error)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._core.model.effects import NEVER
+from interlock._core.model.calls import NEVER
 
 if TYPE_CHECKING:
     import asyncio

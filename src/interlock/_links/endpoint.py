@@ -59,6 +59,7 @@ class Origin(Protocol):
     where: str
     moves: bool
     served: bool
+    refused: dict[str, str]
 
     @property
     def login(self) -> Login | None:
@@ -88,6 +89,8 @@ class Endpoint:
         seen: True once a connection succeeded; from then on a failure is an outage rather than a
             mistake.
         served: True once a script succeeded; from then on it is an outage if a replica answers.
+        refused: what the server refused for want of a right, and no call fails for: the events of the
+            log, and the server's words. The renewal thread takes it out.
     """
 
     moves = False
@@ -117,6 +120,7 @@ class Endpoint:
         self.connect_timeout: float | None = kwargs.get("socket_connect_timeout")
         self.max_connections: int | None = kwargs.get("max_connections")
         self.seen = self.served = False
+        self.refused = dict[str, str]()
         self.opening: Callable[[Any, asyncio.AbstractEventLoop | None], None] = lambda _, __: None
         host = f"{kwargs.get('host', 'localhost')}:{kwargs.get('port', 6379)}"
         self.where: str = where or kwargs.get("path", host)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import socket
-from collections import deque
 from typing import TYPE_CHECKING
 
 from interlock._links.exchange import CHUNK
-from interlock._links.resp import ParserError, ReplyError
+from interlock._links.resp import ParserError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from interlock._links.resp import Replies
 
 MOST = 32
@@ -27,16 +24,14 @@ class OwedReplies:
 
     Attributes:
         count: how many there are.
-        posted: who hears each of them, on a connection for `post`; see `hear`.
     """
 
-    __slots__ = ("_received", "_socket", "count", "posted")
+    __slots__ = ("_received", "_socket", "count")
 
     def __init__(self, sock: socket.socket, received: Replies) -> None:
         self._socket = sock
         self._received = received
         self.count = 0
-        self.posted: deque[Callable[[object], None]] = deque()
 
     def add(self, number: int) -> bool:
         """Add *number* of them; return False if there are too many."""
@@ -67,20 +62,6 @@ class OwedReplies:
             if not data:
                 raise ConnectionResetError
             self._received.feed(data)
-
-    def hear(self) -> bool:
-        """Pass on the replies to posted calls that have come; wait for nothing.
-
-        Return whether all is well. If not, or after an exception, the connection is useless.
-        """
-        try:
-            for reply in self.come():
-                if isinstance(reply, ReplyError):
-                    return False
-                self.posted.popleft()(reply)
-        except (OSError, ParserError):
-            return False
-        return True
 
     def caught_up(self) -> bool:
         """Return whether the next read need not wait long; the socket has something to read.

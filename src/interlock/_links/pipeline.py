@@ -33,7 +33,6 @@ from interlock._links.resp import (
     pack,
     pack_eval,
     pack_evalsha,
-    pack_known,
     with_known_keys,
 )
 from interlock.errors import ServerUnavailableError
@@ -41,7 +40,7 @@ from interlock.errors import ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
-    from interlock._core.model.effects import Eval
+    from interlock._core.model.calls import Eval
     from interlock._links.endpoint import Endpoint
 
 FEW = 4
@@ -57,6 +56,7 @@ class Pipeline(asyncio.Protocol):
 
     Attributes:
         replicas, served: as in `Link`.
+        refused: as in `Endpoint`.
         known: the digests of the scripts that have run on this connection, or will.
         dead: True when nothing can be sent any more.
     """
@@ -69,6 +69,7 @@ class Pipeline(asyncio.Protocol):
         self.known: set[str] = set()
         self.dead = self._ended = False
         self.served = endpoint.served
+        self.refused = endpoint.refused
         self._why = ""
         self._last: asyncio.Future[object] | None = None
         self._timeout = timeout
@@ -172,33 +173,11 @@ class Pipeline(asyncio.Protocol):
     ) -> asyncio.Future[object]:
         """Send *call*; return the future of its reply.
 
-        If the reply is an error, pass it to `judged`. *then* is called in place of that of *call*.
-        The other arguments and errors as `eval`.
+        If the reply is an error, pass it to `judged`. *then* is as for `send`. The other
+        arguments and errors as `eval`.
         """
-        slot = self.send(call.packed or pack_evalsha(call), then or call.then)
+        slot = self.send(call.packed or pack_evalsha(call), then)
         return slot if seconds >= self._timeout else self.reply(slot, seconds)
-
-    def post(self, call: Eval[object], heard: Callable[[object], None]) -> bool:
-        """Send *call* before this returns, if the connection is alive; return whether it was sent.
-
-        *heard* is called with the reply, unless that is an error.
-        """
-        if self.dead:
-            return False
-        slot = self.send(pack_known(call, self.known))
-        # The caller may keep the loop busy for long.
-        self._flush()
-
-        def tell(slot: asyncio.Future[object]) -> None:
-            if not slot.cancelled() and slot.exception() is None:
-                reply = slot.result()
-                if isinstance(reply, ReplyError):
-                    self.known.discard(call.script.sha)
-                else:
-                    heard(reply)
-
-        slot.add_done_callback(tell)
-        return True
 
     async def judged(self, call: Eval[object], reply: object, seconds: float) -> object:
         """Return the outcome of *call* after its *reply*, or after the error in place of a reply.
@@ -207,7 +186,7 @@ class Pipeline(asyncio.Protocol):
         """
         if isinstance(reply, ServerUnavailableError):
             raise reply
-        attempt = Attempt(call)
+        attempt = Attempt(call, self.refused)
         async with self.telling(attempt):
             while (again := attempt.again(reply)) is not None:
                 reply = await self._send(again, seconds)
@@ -306,7 +285,8 @@ class Pipeline(asyncio.Protocol):
 
         Args:
             packed: the command.
-            then: as in `Eval`.
+            then: called with the undecoded reply, or with the error in its place, before the caller
+                resumes. It is not called if the caller has gone. It must not raise.
             more: whether another command follows at once, to be written together with it.
 
         Raises:

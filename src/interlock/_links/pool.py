@@ -28,7 +28,7 @@ from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock._core.model.effects import Eval
+    from interlock._core.model.calls import Eval
     from interlock._links.endpoint import Endpoint
     from interlock._links.topology import Topology
     from interlock.options import PubSub
@@ -53,10 +53,6 @@ class NodePool:
         self._idle: deque[Connection] = deque()
         # Those that owe replies that nobody waits for.
         self._owing: deque[Connection] = deque()
-        # The one for `post`, and a lock that nobody waits for: a signal handler or finalizer may
-        # strike while it is locked.
-        self._posting: deque[Connection] = deque()
-        self._posts = threading.Lock()
         # Weak: a connection that a Ctrl-C drops between two steps is no longer open, and nobody
         # waits for it.
         self._open: weakref.WeakSet[Connection] = weakref.WeakSet()
@@ -107,59 +103,6 @@ class NodePool:
         The caller must give it back by `take_back` or `failed`.
         """
         return _last(self._idle)
-
-    def post(self, call: Eval[object], heard: Callable[[object], None]) -> bool:
-        """Send *call* if that takes no time; return whether it was sent. `hear` reads the reply.
-
-        If anything is wrong, nothing is sent: such a command only makes something safer, and the
-        caller has another way. It has a connection for itself. So if only one may be open, nothing
-        is sent either.
-        """
-        if self._closed or not self._posts.acquire(blocking=False):
-            return False
-        try:
-            # Taken out meanwhile: after an interruption nobody uses it again.
-            connection = _last(self._posting) or (self.idle() if self._limit > 1 else None)
-            if connection is None:
-                return False
-            if not connection.posts:
-                self.take_back(connection)
-                return False
-            sent = False
-            try:
-                sent = connection.post(call, heard)
-            finally:
-                if not sent:
-                    # After a Ctrl-C too: `close` would wait while the traceback keeps it.
-                    self.discard(connection)
-            if sent:
-                self._posting.append(connection)
-            if self._closed:  # meanwhile
-                self._given()
-            return sent
-        finally:
-            self._posts.release()
-
-    def hear(self) -> None:
-        """Pass on the replies to posted calls that have come, unless somebody posts just now."""
-        if not self._posts.acquire(blocking=False):
-            return
-        try:
-            connection = _last(self._posting)
-            if connection is None:
-                return
-            heard = False
-            try:
-                heard = connection.owed.hear()
-            finally:
-                if not heard:
-                    self.discard(connection)
-            if heard:
-                self._posting.append(connection)
-            if self._closed:  # meanwhile
-                self._given()
-        finally:
-            self._posts.release()
 
     def take_back(self, connection: Connection) -> None:
         """Take a connection back; one that still owes a reply is closed."""
@@ -250,7 +193,6 @@ class NodePool:
     def forget(self) -> None:
         """Close everything in a forked child, but send nothing."""
         self._waiting.clear()
-        self._posts = threading.Lock()
         self._drop_idle()
         self._open.clear()
         self._opening.clear()
@@ -347,7 +289,7 @@ class NodePool:
             self._drop_idle()
 
     def _drop_idle(self) -> None:
-        while (connection := self.idle() or self.owing() or _last(self._posting)) is not None:
+        while (connection := self.idle() or self.owing()) is not None:
             self.discard(connection)
 
     def discard(self, connection: Connection) -> None:
@@ -377,11 +319,9 @@ class Pool:
     Attributes:
         eval: runs a call on the node that serves its keys, within a number of seconds; errors as
             `NodePool.eval`. A redirection is followed.
-        post: sends a call to that node as `NodePool.post` does.
     """
 
     eval: Callable[[Eval[object], float], object]
-    post: Callable[[Eval[object], Callable[[object], None]], bool]
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
@@ -390,10 +330,10 @@ class Pool:
         # A single server redirects nobody: its calls need not pass through here.
         only = topology.only
         if only is None:
-            self.eval, self.post = self._eval, self._post
+            self.eval = self._eval
         else:
             pool = self._opened(only)
-            self.eval, self.post = pool.eval, pool.post
+            self.eval = pool.eval
 
     def open(self, pubsub: PubSub, timeout: float) -> None:
         """Learn everything that must be known of the servers; errors as `Topology.open`."""
@@ -410,17 +350,6 @@ class Pool:
         except ServerUnavailableError as error:
             failure = error
         return self.after(call, failure, timeout)
-
-    def hear(self) -> None:
-        """Pass on the replies to posted calls that have come; wait for nothing."""
-        for pool in list(self._pools.values()):
-            pool.hear()
-
-    def _post(self, call: Eval[object], heard: Callable[[object], None]) -> bool:
-        try:
-            return self.serving(call).post(call, heard)
-        except InterlockError:
-            return False
 
     def serving(self, call: Eval[object]) -> NodePool:
         """Return the pool to send *call* to first.

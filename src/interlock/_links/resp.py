@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from interlock._core.model.foreign_text import safe
 from interlock._core.model.messages import TELL, told_by
-from interlock._core.model.readers import ENTRIES, declaring, foreseen, settled
+from interlock._core.model.readers import ENTRIES, declaring, settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock._core.model.effects import Eval, Script
+    from interlock._core.model.calls import Eval, Script
     from interlock._core.model.messages import Told
 
 R = TypeVar("R")
@@ -256,8 +256,7 @@ def _packed(script: Script[object], keys: tuple[str, ...], args: tuple[str | int
 def pack_evalsha(call: Eval[object]) -> bytes:
     """Return the bytes of *call* with the digest of its script."""
     if call.packed is None:
-        script, known = call.script, foreseen(call) if call.readers else call
-        keys, args = known.keys, known.args
+        script, keys, args = call.script, call.keys, call.args
         if script.varies:
             call.packed = pack(("EVALSHA", script.sha, len(keys), *keys, *args))
         else:
@@ -267,8 +266,7 @@ def pack_evalsha(call: Eval[object]) -> bytes:
 
 def pack_eval(call: Eval[object]) -> bytes:
     """Return the bytes of *call* with the text of its script, which the server may not know."""
-    known = foreseen(call)
-    return pack(("EVAL", call.script.text, len(known.keys), *known.keys, *known.args))
+    return pack(("EVAL", call.script.text, len(call.keys), *call.keys, *call.args))
 
 
 def pack_known(call: Eval[object], known: set[str]) -> bytes:
@@ -303,7 +301,7 @@ def without_spare(call: Eval[R]) -> Eval[R]:
         return call
     args = call.args[: len(call.args) - call.spare_args]
     keys = call.keys[: -call.spare_keys]
-    return replace(call, keys=keys, args=args, packed=None, spare_args=0, spare_keys=0)
+    return replace(call.anew(), keys=keys, args=args, packed=None, spare_args=0, spare_keys=0)
 
 
 def with_known_keys(call: Eval[R]) -> Eval[R]:
@@ -316,12 +314,15 @@ class Attempt:
 
     Args:
         call: the script, which was sent already.
+        refused: takes what the server refused for want of a right, while the call goes on: the
+            event of the log, and the server's words.
     """
 
-    __slots__ = ("_asked", "_call", "_sent", "_text", "_told")
+    __slots__ = ("_asked", "_call", "_refused", "_sent", "_text", "_told")
 
-    def __init__(self, call: Eval[object]) -> None:
-        self._call, self._sent = call, foreseen(call)
+    def __init__(self, call: Eval[object], refused: dict[str, str]) -> None:
+        self._call = self._sent = call
+        self._refused = refused
         self._text = self._asked = False
         self._told: Told | None = None
 
@@ -334,9 +335,7 @@ class Attempt:
         *texts* has the digests of the scripts whose texts go before it in the same write.
         """
         if self._told is not None:
-            # A message that is refused is lost, as it would be in a script.
-            del self._told.messages[:1]
-            return self._next_message()
+            return self._heard(self._told, reply)
         if not isinstance(reply, ReplyError):
             return None
         error, call = str(reply), self._call
@@ -359,11 +358,19 @@ class Attempt:
                 self._call = without_spare(call)
             self._sent = self._call
             if refused["right"]:
+                self._refused["keys.refused"] = error
                 # The call may be kept for the next time.
                 call.packed = pack_evalsha(self._call)
         else:
             return None
         return pack_eval(self._sent) if self._text else pack_evalsha(self._sent)
+
+    def _heard(self, told: Told, reply: object) -> bytes | None:
+        """Return the message after the one that *reply* answers; one that is refused is lost."""
+        del told.messages[:1]
+        if isinstance(reply, ReplyError) and (refusal := str(reply)).startswith("NOPERM"):
+            self._refused["messages.refused"] = refusal
+        return self._next_message()
 
     def outcome(self, reply: object) -> object:
         """Return the final reply, where *reply* is the last one of all."""

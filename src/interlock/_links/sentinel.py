@@ -62,6 +62,7 @@ class Sentinels:
         self.epoch = 0
         self._epochs: dict[Address, int] = {}
         self._current: Address | None = None
+        self.refused = dict[str, str]()
         # Sorted: the same Sentinels in another order are the same service.
         self.where = f"{service} (Sentinels {', '.join(sorted(node.where for node in nodes))})"
         self._nodes = list(nodes)

@@ -12,7 +12,6 @@ Rules:
 from __future__ import annotations
 
 import os
-import socket
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any, cast
@@ -42,7 +41,6 @@ class SharedConnection(Connection):
         messages: the bytes of replies and messages, in order, or the number of an error. If threads
             cannot take turns, a tuple of the reply, or an exception.
         token: locked while a thread receives.
-        bell: to be written to, to end the receiving, and its other end; None before `hang_bell`.
     """
 
     def __init__(self, endpoint: Origin, timeout: float) -> None:
@@ -50,36 +48,18 @@ class SharedConnection(Connection):
         self.messages: deque[Any] = deque()
         self._rest: list[bytes | int] = [0]
         self.token = threading.Lock()
-        self.bell: tuple[socket.socket, socket.socket] | None = None
 
-    def hang_bell(self) -> None:
-        """Make the bell; do without it if there are too many open files."""
-        try:
-            bell = socket.socketpair()
-        except OSError:
-            return
-        bell[0].setblocking(False)
-        # A signal handler that waited in between has made one.
-        self.bell = self.bell or bell
-        if self.bell is not bell:
-            for end in bell:
-                end.close()
-
-    def receive_in_turn(self, wakeup: threading.Lock | None, seconds: float) -> bool:
+    def receive_in_turn(self, seconds: float) -> bool:
         """Receive into `messages`, unless another thread does; return whether it did not.
 
-        It may end early, and without a message: after a signal, for example.
-
-        Args:
-            wakeup: if it is not locked, nothing is waited for.
-            seconds: how long to wait at most.
+        It waits for *seconds* at most. It may end early, and without a message: after a signal, for
+        example.
         """
         if self._in_turn is None:
             self._receive_alone(seconds)
             return True
-        bell = None if self.bell is None else self.bell[1]
         given = self._rest, self.messages, seconds
-        return self._in_turn(self.token, wakeup, self._socket, bell, *given)
+        return self._in_turn(self.token, None, self._socket, None, *given)
 
     def _receive_alone(self, seconds: float) -> None:
         try:
@@ -99,9 +79,3 @@ class SharedConnection(Connection):
         if isinstance(error, ServerUnavailableError):
             raise error
         raise self._broken(error) from error
-
-    def drop_bell(self) -> None:
-        """Close the bell."""
-        bell, self.bell = self.bell, None
-        for end in bell or ():
-            end.close()

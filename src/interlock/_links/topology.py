@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from interlock._links.endpoint import Endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock._links.login import Login
     from interlock._links.replies import RedirectedError
     from interlock.errors import ServerUnavailableError
     from interlock.options import PubSub
@@ -98,36 +97,6 @@ class Topology:
 
     def after_fork(self) -> None:
         """Go on in a forked child with the map that is known."""
-
-
-class AnyNode:
-    """Any node of a cluster: every node hears all messages of plain channels."""
-
-    moves = served = False
-
-    def __init__(self, topology: Topology) -> None:
-        self._topology = topology
-        self.where = topology.where
-        self._node: Endpoint | None = None
-
-    @property
-    def login(self) -> Login | None:
-        """What knows the credentials if they may change."""
-        return (self._node or self._topology.any_owner()).login
-
-    @property
-    def departed(self) -> bool:
-        """Whether the node that was connected to last has left the cluster."""
-        return self._node is not None and self._node not in self._topology.nodes
-
-    def connect(self, timeout: float) -> Any:
-        """Return a redis-py connection to a node, which is drawn at random each time.
-
-        Errors as `Endpoint.connect`.
-        """
-        nodes = self._topology.nodes or [self._topology.any_owner()]
-        node = self._node = _RANDOM.choice(nodes)
-        return node.connect(timeout)
 
 
 def topology_of(servers: Endpoint | Topology) -> Topology:

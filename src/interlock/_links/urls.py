@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import socket
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from interlock._links.cluster import Cluster
 from interlock._links.endpoint import Endpoint
@@ -15,11 +16,15 @@ from interlock._links.sentinel_origin import from_sentinel_pool, from_sentinel_u
 from interlock._misuse import warn
 from interlock.errors import ConfigError
 
+if TYPE_CHECKING:
+    from interlock.options import Options
+
 PLAIN = ("redis", "rediss", "unix")
 SENTINEL = ("redis+sentinel", "rediss+sentinel")
 CLUSTER = ("redis+cluster", "rediss+cluster")
 SCHEMES = (*PLAIN, *SENTINEL, *CLUSTER, "embedded")
 _VALKEY = re.compile(r"valkey(?=s?(\+\w+)?://)")
+_PREFIX = re.compile(r"(?P<mark>[?&])prefix=(?P<value>[^&#]*)(?P<more>&?)")
 
 
 class EmbeddedWarning(UserWarning):
@@ -32,38 +37,54 @@ _warned: list[bool] = []
 def _warn_once() -> None:
     if not _warned:
         warn(
-            "no URL given: these locks reach only this user's processes on this machine; "
-            "for others set INTERLOCK_URL, or give connect() a URL",
+            "no URL given: an embedded server is used, whose locks only your processes on this "
+            "machine share; set INTERLOCK_URL to lock between machines",
             EmbeddedWarning,
         )
         _warned.append(True)
 
 
-def open_url(url: str | None, credentials: object = None) -> Endpoint | Cluster:
-    """Return the servers that *url* means.
+def open_url(url: str | None, options: Options) -> tuple[Endpoint | Cluster, Options]:
+    """Return the servers that *url* means, and *options* with the prefix that it gives.
 
     Args:
         url: None for ``INTERLOCK_URL``, then ``REDIS_URL``, else the embedded server. A process
             warns once if it has to use the embedded server like this.
-        credentials: as in `Options`; None for those of the URL.
+        options: the client's. Without `Options.credentials` those of the URL count.
 
     Raises:
-        ConfigError: the URL cannot be used.
+        ConfigError: the URL cannot be used, or gives another prefix than *options*.
     """
-    servers = _servers(url)
-    if credentials is not None:
-        servers.use_login(Login(credentials))
-    return servers
-
-
-def _servers(url: str | None) -> Endpoint | Cluster:
     if url is None:
-        return _of_environment()
+        return _of_environment(options)
+    bare, prefix = _without_prefix(url)
+    servers = _servers(bare)
+    if prefix is not None:
+        if options.prefix not in (None, prefix):
+            raise ConfigError(
+                f"the URL gives the prefix {prefix!r}, and the options {options.prefix!r}"
+            )
+        options = options.replace(prefix=prefix)
+    if options.credentials is not None:
+        servers.use_login(Login(options.credentials))
+    return servers, options
+
+
+def _without_prefix(url: str) -> tuple[str, str | None]:
+    """Return *url* without its parameter ``prefix``, and the value of that."""
     # Users may not check types.
     if not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         is_client = hasattr(url, "connection_pool") or hasattr(url, "nodes_manager")
         instead = ": use Client.from_redis(client)" if is_client else ""
         raise TypeError(f"a URL must be a str, not {type(url).__name__}{instead}")
+    found = _PREFIX.search(url)
+    if found is None:
+        return url, None
+    mark = found["mark"] if found["more"] else ""
+    return f"{url[: found.start()]}{mark}{url[found.end() :]}", unquote(found["value"])
+
+
+def _servers(url: str) -> Endpoint | Cluster:
     # valkeys:// means rediss://, also with +sentinel and +cluster.
     url = _VALKEY.sub("redis", url, count=1) if url.startswith("valkey") else url
     scheme, found, rest = url.partition("://")
@@ -90,15 +111,15 @@ def _servers(url: str | None) -> Endpoint | Cluster:
     return Endpoint.from_url(url)
 
 
-def _of_environment() -> Endpoint | Cluster:
+def _of_environment(options: Options) -> tuple[Endpoint | Cluster, Options]:
     for variable in ("INTERLOCK_URL", "REDIS_URL"):
         if url := os.environ.get(variable):
             try:
-                return _servers(url)
+                return open_url(url, options)
             except ConfigError as error:
                 raise ConfigError(f"{error}; the URL is that of {variable}") from None
     _warn_once()
-    return _servers("embedded://")
+    return open_url("embedded://", options)
 
 
 def _embedded(name: str) -> Endpoint:

@@ -25,7 +25,7 @@ from interlock._links.wait_command import WaitCommand
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from interlock._core.model.effects import Eval
+    from interlock._core.model.calls import Eval
     from interlock._core.model.replication import Replication
     from interlock._links.endpoint import Endpoint
 
@@ -125,7 +125,7 @@ class WaitConnections:
         else:
             script = pack_known(call, pipeline.known)
         reply, answers = await self._sent(pipeline, wait_command, script, seconds)
-        attempt = Attempt(call)
+        attempt = Attempt(call, pipeline.refused)
         async with pipeline.telling(attempt):
             while (again := attempt.again(reply)) is not None:
                 drop(answers)

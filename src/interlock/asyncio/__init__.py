@@ -18,10 +18,9 @@ from interlock.asyncio.count_down_latch import CountDownLatch
 from interlock.asyncio.decorators import Locked, Single
 from interlock.asyncio.election import Election, Observation
 from interlock.asyncio.event import Event
-from interlock.asyncio.hold import Hold
 from interlock.asyncio.leased_semaphore import LeasedSemaphore, Permit
 from interlock.asyncio.limited import Limited
-from interlock.asyncio.lock import Lock
+from interlock.asyncio.lock import Hold, Lock
 from interlock.asyncio.read_write_lock import ReadWriteLock
 from interlock.asyncio.semaphore import Semaphore
 from interlock.asyncio.ticket import Ticket

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 # asyncio only
 from interlock import errors
@@ -17,8 +17,9 @@ from interlock.options import check_timeout
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from interlock._core.model.effects import Step
     from interlock._core.objects.barrier import Barrier as CoreBarrier
-    from interlock._drivers.protocol import AwaitedDriver
+    from interlock._drivers2.aio import AsyncDriver
     from interlock.options import Duration
 
 
@@ -42,7 +43,7 @@ class Barrier:
     __slots__ = ("__weakref__", "_core", "_driver", "_timeout", "name", "parties")
 
     def __init__(
-        self, driver: AwaitedDriver, core: CoreBarrier, *, timeout: Duration | None = None
+        self, driver: AsyncDriver, core: CoreBarrier, *, timeout: Duration | None = None
     ) -> None:
         self._driver = driver
         self._core = core
@@ -63,24 +64,24 @@ class Barrier:
         cancelled takes its arrival back. One that dies breaks the barrier within its lease.
 
         Returns:
-            Which of the parties this one is: 0 for the first to arrive.
+            Which of the parties this one is, from 0 on: each one gets another number.
 
         Raises:
             BrokenBarrierError: the barrier is broken, was reset, or the time is up.
-            ValueError: others wait here for another number of parties.
             ServerUnavailableError: no usable answer in time; the arrival is taken back. If it was
                 the last one and was executed, the others have passed.
 
         Cost:
-            One round trip for the last party. For others one more at the end, for all of this
-            client; while they wait, one per message and per poll cap.
+            One round trip, and one every 2 s while it waits. If this client has not waited here
+            within the last second, it looks once more when it is sure to get messages.
         """
         driver = self._driver
         limit = self._timeout if timeout is None else check_timeout(blocking=True, timeout=timeout)
+        step = self._core.wait(driver.session.clock() + limit)
         try:
-            return await driver.perform(self._core.wait(driver.session.clock() + limit))
+            return await driver.perform(step)
         except BaseException as error:
-            shorten(error)
+            _give_up(step, error)
             raise
 
     async def __aenter__(self) -> int:
@@ -100,14 +101,24 @@ class Barrier:
 
         It is carried through when it is interrupted; one round trip.
         """
-        await self._driver.perform(self._core.abort())
+        step = self._core.abort()
+        try:
+            await self._driver.perform(step)
+        except BaseException as error:
+            _give_up(step, error)
+            raise
 
     async def reset(self) -> None:
         """Make the barrier empty and whole again; all who wait get BrokenBarrierError.
 
         It is carried through when it is interrupted; one round trip.
         """
-        await self._driver.perform(self._core.reset())
+        step = self._core.reset()
+        try:
+            await self._driver.perform(step)
+        except BaseException as error:
+            _give_up(step, error)
+            raise
 
     @property
     # asyncio only
@@ -124,3 +135,12 @@ class Barrier:
     async def broken(self) -> bool:
         """Return whether the barrier is broken; one round trip."""
         return (await self._driver.run(self._core.status()))[1]
+
+
+def _give_up(step: Step[Any], error: BaseException) -> None:
+    """Leave nothing behind of *step*, which *error* has ended."""
+    try:
+        step.give_up()
+    except BaseException:  # noqa: BLE001 - a second signal
+        step.give_up()
+    shorten(error)

@@ -7,31 +7,31 @@ from __future__ import annotations
 
 from contextlib import closing
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeAlias, TypeVar, Unpack, overload
 
-from interlock._core.locks import lock as core_lock
-from interlock._core.locks import transfer
+from interlock._core.locks import base as core_lock
+from interlock._core.locks.composite import Composite
 from interlock._core.locks.fair_lock import FairLock
 from interlock._core.locks.fenced_lock import FencedLock
 from interlock._core.locks.group_lock import GroupLock
 from interlock._core.locks.read_write_lock import ReadLock, WriteLock
 from interlock._core.locks.spin_lock import SpinLock
-from interlock._core.model.holds import HELD, Permit
+from interlock._core.locks.ticket import Ticket as GivenTicket
+from interlock._core.model.hold import HELD
 from interlock._core.objects import barrier as core_barrier
 from interlock._core.objects import condition as core_condition
 from interlock._core.objects import count_down_latch as core_latch
 from interlock._core.objects import election as core_election
 from interlock._core.objects import event as core_event
-from interlock._core.objects import leased_semaphore as core_leased
-from interlock._core.objects import limited as core_limited
+from interlock._core.objects import permits as core_permits
 from interlock._core.objects import semaphore as core_semaphore
-from interlock._core.objects.lifetime import check_kept
-from interlock._core.objects.limits import Limits
+from interlock._core.objects.leased_number import LeasedNumber
+from interlock._core.objects.named import Named, check_idle
+from interlock._core.objects.semaphore import check_permits
 from interlock._drivers.aio import AsyncDriver
 from interlock._drivers.awaited import end_by
 from interlock._drivers.background.log import (
-    log_gone,
-    log_limit,
     warn_no_permits,
     warn_other_count,
     warn_other_permits,
@@ -39,6 +39,7 @@ from interlock._drivers.background.log import (
 )
 from interlock._drivers.process.identity import this_process
 from interlock._drivers.unawaited import attempt
+from interlock._drivers2 import aio
 from interlock._hints import hints, told
 from interlock._links.urls import open_url, servers_of
 from interlock.asyncio.barrier import Barrier
@@ -48,22 +49,22 @@ from interlock.asyncio.count_down_latch import CountDownLatch
 from interlock.asyncio.decorators import Locked, Single
 from interlock.asyncio.election import Election
 from interlock.asyncio.event import Event
-from interlock.asyncio.hold import Hold, adopt
 from interlock.asyncio.leased_semaphore import LeasedSemaphore
 from interlock.asyncio.limited import Limited
-from interlock.asyncio.lock import Lock
+from interlock.asyncio.lock import Hold, Lock, adopt, of_block
 from interlock.asyncio.read_write_lock import ReadWriteLock
 from interlock.asyncio.semaphore import Semaphore
 from interlock.asyncio.ticket import Ticket
 from interlock.backoff import ExponentialBackoff
+from interlock.errors import ConfigError
 from interlock.options import (
     Options,
+    check_flag,
     check_holds,
     check_interval,
     check_name,
     check_reason,
     check_text,
-    lease_of,
     options_of,
 )
 
@@ -72,7 +73,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.insight.events import Observer
-    from interlock._core.locks.lock_base import LockBase
     from interlock._drivers.protocol import AwaitedDriver
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
@@ -95,15 +95,15 @@ def connect(
     Args:
         url: ``redis://``, ``rediss://``, ``unix://``, ``redis+sentinel://``, ``redis+cluster://``
             or ``embedded://``. ``rediss`` asks for TLS, and ``valkey`` may stand for ``redis``.
-            None for ``INTERLOCK_URL``, then ``REDIS_URL``, else the embedded server.
+            ``?prefix=acme:`` gives `Options.prefix`. None for ``INTERLOCK_URL``, then
+            ``REDIS_URL``, else the embedded server.
         options: how the client behaves.
         **changes: single fields of `Options`, as keywords.
 
     Raises:
         ConfigError: a URL or an option that cannot work.
     """
-    chosen = options_of(options, changes)
-    return Client(open_url(url, chosen.credentials), chosen)
+    return Client(*open_url(url, options_of(options, changes)))
 
 
 def _checked_lock(lock: object) -> Lock:
@@ -128,20 +128,30 @@ class Client:
     """
 
     __slots__ = (
-        "__weakref__", "_counts", "_driver", "_kept", "_limits", "_permits", "_servers", "_where",
+        "__weakref__", "_counts", "_driver", "_leased", "_numbers", "_over", "_servers", "_where",
     )  # fmt: skip
 
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
         self._driver = self._new_driver(servers, options)
+        self._over: Any = None
         self._servers = servers
         self._where = servers.where
-        self._kept: dict[str, float] = {}
-        self._limits = Limits(log_limit)
-        self._counts = Limits(warn_other_count)
-        self._permits = Limits(warn_other_permits, warn_no_permits, log_gone, warn_too_many_permits)
+        self._counts = Named(warn_other_count)
+        self._numbers = Named(warn_other_permits, warn_no_permits, warn_too_many_permits)
+        self._leased = Named(warn_other_permits, warn_no_permits, warn_too_many_permits)
 
     def _new_driver(self, servers: Endpoint | Cluster, options: Options, /) -> AwaitedDriver:
         return AsyncDriver(servers, options)
+
+    def _second_driver(self) -> Any:
+        """Return the driver that performs operations, which is made when it is needed."""
+        if self._over is None:
+            self._over = self._new_second_driver()
+        return self._over
+
+    def _new_second_driver(self) -> Any:
+        driver: Any = self._driver
+        return aio.AsyncDriver(driver)
 
     @classmethod
     @told
@@ -169,7 +179,7 @@ class Client:
     @property
     def client_id(self) -> str:
         """Return the first half of every holder id of this client."""
-        return self._driver.session.client_id
+        return self._driver.state.client_id
 
     async def __aenter__(self) -> Self:
         return self
@@ -196,20 +206,18 @@ class Client:
     async def check(self, *, objects: Sequence[str] = ("lock",), names: str = "*") -> Report:
         """Look at the servers for everything that endangers locks, as ``interlock doctor`` does.
 
-        Nothing is changed. A server that cannot be reached is a finding like any other.
+        Nothing is changed. A server that cannot be reached is a finding like any other. That takes
+        about 12 round trips to each primary, on connections of its own.
 
         Args:
             objects: what the application uses, by the names of the factories: ``"lock"``,
                 ``"semaphore"``, ...
             names: how its objects are called: a name, or the beginning of names and ``*``.
-
-        Cost:
-            About 12 round trips to each primary, on connections of its own.
         """
         # It is seldom asked for, and every program that starts would wait for it.
         from interlock.check import Requirements, examine  # noqa: PLC0415
 
-        requirements = Requirements(objects, names, self._driver.session.options)
+        requirements = Requirements(objects, names, self._driver.state.options)
         return await self._driver.aside(examine, [self._servers], requirements)
 
     def observe(self, observer: Observer) -> Callable[[], None]:
@@ -229,7 +237,7 @@ class Client:
         keys move, a lock may come twice.
 
         Args:
-            pattern: of keys, as the command KEYS takes it: ``orders:*``. It is not mapped.
+            pattern: of names, as the command KEYS takes it: ``orders:*``.
             kinds: of `LockInfo.kind`; none for all. Without *kinds*, only those semaphores and
                 latches are told that a client waits for.
 
@@ -239,7 +247,7 @@ class Client:
         from interlock.inspection.reader import Reader  # noqa: PLC0415 - seldom asked for
 
         driver = self._driver
-        with closing(Reader(self._servers, driver.session.options)) as reader:
+        with closing(Reader(self._servers, driver.state.options)) as reader:
             pages = reader.pages(pattern, kinds)
             while (page := await driver.aside(next, pages, None)) is not None:
                 for info in page:
@@ -250,8 +258,11 @@ class Client:
 
         Such a `Hold` does not keep the lock: it is renewed as long as its owner can release it.
         """
-        held = [hold for hold in self._driver.session.holds if hold.state is HELD]
-        return [Hold(self._driver, hold) for hold in held if not isinstance(hold, Permit)]
+        driver = self._second_driver()
+        live = [
+            each for each in list(driver.session.live) if each.state is HELD and not each.of_permits
+        ]
+        return [of_block(driver, each, None) for each in sorted(live, key=attrgetter("since"))]
 
     async def force_release(self, name: str, *, holder: str, reason: str = "") -> bool:
         """Break the hold that *holder* has of *name*, whatever kind of lock that is.
@@ -264,8 +275,6 @@ class Client:
         Returns:
             Whether *holder* held it until now; if not, nothing was changed.
 
-        Cost:
-            About eight round trips.
         """
         name, holder = check_name(name), check_text(holder, "a holder")
         info = await self.describe(name)
@@ -273,34 +282,30 @@ class Client:
             return False
         from interlock.inspection.kinds import force_release  # noqa: PLC0415 - seldom asked for
 
-        text, session = check_reason(reason), self._driver.session
-        return await self._driver.run(force_release(session, info.kind, name, holder, text))
+        text, driver = check_reason(reason), self._second_driver()
+        freed: bool = await driver.run(force_release(driver.session, info.kind, name, holder, text))
+        return freed
 
     async def deadlocks(self) -> list[Deadlock]:
         """Return the deadlocks among all clients of these servers, those of other processes too.
 
-        They are found by the cards of clients, so Java's locks are not part of any.
-
-        Cost:
-            About two round trips for each 500 cards, on connections of its own.
+        They are found by the cards of clients, so Java's locks are not part of any. Each 500 cards
+        take about two round trips, on connections of its own.
         """
         from interlock.inspection.reader import read_deadlocks  # noqa: PLC0415 - seldom asked for
 
         driver = self._driver
-        return await driver.aside(read_deadlocks, self._servers, driver.session.options)
+        return await driver.aside(read_deadlocks, self._servers, driver.state.options)
 
     async def describe(self, name: str) -> LockInfo | None:
         """Return everything that is known about the lock *name*; None if nobody holds or awaits it.
 
-        Cost:
-            About six round trips, on connections of its own.
+        That takes about six round trips, on connections of its own.
         """
         from interlock.inspection.reader import read_lock  # noqa: PLC0415 - seldom asked for
 
-        driver, session = self._driver, self._driver.session
-        return await driver.aside(
-            read_lock, self._servers, session.options, session.key(check_name(name))
-        )
+        driver = self._driver
+        return await driver.aside(read_lock, self._servers, driver.state.options, name)
 
     @told
     def lock(
@@ -317,15 +322,14 @@ class Client:
         """Return the lock *name*.
 
         Args:
-            name: the key in Redis, unless a name mapper says otherwise.
+            name: the key in Redis, behind `Options.prefix`.
             timeout: seconds that an acquire or a ``with`` statement waits.
             lease: seconds after which a hold ends by itself; None for a hold that is renewed until
                 it is released.
             reentrant: whether its owner may take it again.
             cancel_on_lost: cancel the task in an ``async with`` block when the hold is lost.
         """
-        core = core_lock.Lock(self._driver.session, name, reentrant=reentrant)
-        face = self._face(core, timeout, lease)
+        face = self._face(core_lock.Lock, name, timeout, lease, reentrant=reentrant)
         # asyncio only
         face.cancel_on_lost = cancel_on_lost
         # end
@@ -345,8 +349,7 @@ class Client:
         The arguments are as for `lock`. A waiter that is silent for `Options.fair_wait` counts as
         dead. Use the same value in all clients of one lock.
         """
-        core = FairLock(self._driver.session, name, reentrant=reentrant)
-        return self._face(core, timeout, lease)
+        return self._face(FairLock, name, timeout, lease, reentrant=reentrant)
 
     @told
     def fenced_lock(
@@ -362,8 +365,7 @@ class Client:
         The arguments are as for `lock`. See `interlock.fencing` for the check that the protected
         resource makes.
         """
-        core = FencedLock(self._driver.session, name, reentrant=reentrant)
-        return self._face(core, timeout, lease)
+        return self._face(FencedLock, name, timeout, lease, reentrant=reentrant)
 
     @told
     def group_lock(
@@ -378,14 +380,14 @@ class Client:
         """Return all of *values* of *group* as one lock, in one key, however many they are.
 
         Args:
-            group: the key in Redis, unless a name mapper says otherwise.
+            group: the key in Redis, behind `Options.prefix`.
             values: what is locked, in any order; Java has the same with ``StringCodec``.
             timeout: as for `lock`, like the others.
             lease: as for `lock`.
             reentrant: whether its owner may take the same values again.
         """
-        core = GroupLock(self._driver.session, group, values, reentrant=reentrant)
-        return self._face(core, timeout, lease)
+        make = partial(GroupLock, values=values)
+        return self._face(make, group, timeout, lease, reentrant=reentrant)
 
     @told
     def read_write_lock(
@@ -395,10 +397,8 @@ class Client:
 
         The arguments are as for `lock`.
         """
-        session = self._driver.session
         return ReadWriteLock(
-            self._face(ReadLock(session, name), timeout, lease),
-            self._face(WriteLock(session, name), timeout, lease),
+            self._face(ReadLock, name, timeout, lease), self._face(WriteLock, name, timeout, lease)
         )
 
     @told
@@ -417,8 +417,8 @@ class Client:
         `ExponentialBackoff` unless given.
         """
         pauses = backoff or ExponentialBackoff()
-        core = SpinLock(self._driver.session, name, backoff=pauses, reentrant=reentrant)
-        return self._face(core, timeout, lease)
+        make = partial(SpinLock, backoff=pauses)
+        return self._face(make, name, timeout, lease, reentrant=reentrant)
 
     @told
     def multi_lock(
@@ -434,12 +434,28 @@ class Client:
         """Return a majority of *locks*, each on a server of its own, as one lock. See `RedLock`."""
         return RedLock(*locks, timeout=timeout, lease=lease)
 
-    def _face(self, core: LockBase, timeout: Duration | None, lease: Duration | None) -> Lock:
-        return Lock(self._driver, core, timeout=timeout, lease=lease)
+    def _face(
+        self,
+        kind: Callable[..., core_lock.Lock],
+        name: str,
+        timeout: Duration | None,
+        lease: Duration | None,
+        *,
+        reentrant: bool = True,
+    ) -> Lock:
+        """Return a lock."""
+        over, name, key = self._named(name)
+        core = kind(over.session, name, key, reentrant=check_flag(reentrant, "reentrant"))
+        return Lock(over, core, timeout=timeout, lease=lease)
+
+    def _named(self, name: str) -> tuple[Any, str, str]:
+        """Return the driver that performs operations, the checked *name* and its key."""
+        over, name = self._second_driver(), check_name(name)
+        return over, name, over.session.key(name)
 
     @told
     def try_lock(
-        self, name: str, *, timeout: Duration = 0, lease: Duration | None = None
+        self, name: str, timeout: Duration = 0, lease: Duration | None = None
     ) -> Trying[Hold]:
         """Return ``lock(name).trying(timeout, lease=lease)``, a block that may be entered without.
 
@@ -464,7 +480,7 @@ class Client:
             NotHeldError: it was adopted before, or its lease has ended.
             ReentryError: this task holds the lock.
         """
-        return await adopt(self._driver, ticket, lease)
+        return await adopt(self._second_driver(), ticket, lease)
 
     def ticket(self, text: str) -> Ticket:
         """Return the ticket with *text*, to extend or release the hold it stands for.
@@ -472,7 +488,8 @@ class Client:
         Args:
             text: that of a ticket of `Hold.hand_over`, or what ``interlock ticket acquire`` printed.
         """
-        return Ticket(self._driver, transfer.Ticket.read(text), partial(adopt, self._driver))
+        driver = self._second_driver()
+        return Ticket(driver, GivenTicket.read(text), partial(adopt, driver))
 
     @overload
     def locked(
@@ -582,7 +599,7 @@ class Client:
             One round trip for a call that is skipped, two for one that is not.
         """
         holds = check_holds(min_hold, max_hold)
-        return Single(name, self._driver, holds, otherwise, if_unreachable)
+        return Single(name, self._second_driver(), holds, otherwise, if_unreachable)
 
     @told
     def semaphore(
@@ -599,18 +616,18 @@ class Client:
         `MisuseWarning` tells of it.
 
         Args:
-            name: the key in Redis, unless a name mapper says otherwise.
-            permits: how many there are if the semaphore does not exist yet. The client looks for
-                that before its first call, in one round trip more, and sets it in another one. It
-                sets it again if the server has lost the semaphore. If the server has another
-                number, that one counts, and a `MisuseWarning` tells of it.
+            name: the key in Redis, behind `Options.prefix`.
+            permits: how many there are if the semaphore does not exist, whether it never did or the
+                server has lost it; it costs no round trip. If the server has another number, that
+                one counts, and a `MisuseWarning` tells of it.
             timeout: seconds that a ``with`` statement waits.
             idle: seconds after its last use, when the server removes it: longer than anybody has a
                 permit. The next use sets *permits* again. None to keep it.
         """
-        kept = check_kept(self._kept, "permits", permits, idle)
-        core = core_semaphore.Semaphore(self._driver.session, name, permits, self._permits, kept)
-        return Semaphore(self._driver, core, timeout=timeout)
+        span = check_idle(idle, "permits", permits)
+        over, name, key = self._named(name)
+        core = core_semaphore.Semaphore(over.session, name, key, permits, self._numbers, span)
+        return Semaphore(over, core, timeout=timeout)
 
     @told
     def leased_semaphore(
@@ -621,14 +638,16 @@ class Client:
         A permit comes back when its lease ends.
 
         Args:
-            name: the key in Redis, unless a name mapper says otherwise.
+            name: the key in Redis, behind `Options.prefix`.
             permits: as for `semaphore`.
             idle: seconds after its last use, when the server removes it. A permit that is renewed
                 is a use; no lease may be longer. The next use sets *permits* again.
         """
-        kept, session = check_kept(self._kept, "permits", permits, idle), self._driver.session
-        core = core_leased.LeasedSemaphore(session, name, permits, self._permits, kept)
-        return LeasedSemaphore(self._driver, core)
+        span = check_idle(idle, "permits", permits)
+        over, name, key = self._named(name)
+        number = LeasedNumber(over.session, name, key, permits, self._leased, span)
+        core = core_permits.LeasedPermits(over.session, name, key, number=number)
+        return LeasedSemaphore(over, core)
 
     @told
     def limited(
@@ -638,34 +657,30 @@ class Client:
         *,
         timeout: Duration | None = None,
         lease: Duration | None = None,
-        idle: Duration | None = None,
     ) -> Limited:
         """Return a limit: at most *n* blocks or calls at once, in all processes.
 
         It is a context manager and a decorator. ``@client.limited("openai:{model}", 5)`` takes the
-        name from the call's arguments, as `locked` does. It is the leased semaphore *name*, which
-        Java sees too. If a process dies, its permits come back within their lease.
+        name from the call's arguments, as `locked` does. If a process dies, its permits come back
+        within their lease.
 
-        The client sets the number when it first uses the name. If the server has another number,
-        that is logged as a warning: the last process that starts wins.
+        Each call brings *n* along, so there is nothing to set up or to lose. Processes whose code
+        has another number may run at once: each obeys its own.
 
         Args:
             name: what is limited, or a template for it.
             n: how many may run at once.
             timeout: seconds that a block or call waits, before it raises AcquireTimeoutError.
             lease: seconds after which a permit ends by itself; None for permits that are renewed.
-            idle: seconds after the last use of a name, when the server removes its number; None to
-                keep it. Give it if names are many.
         """
-        kept = check_kept(self._kept, "n", n, idle)
+        over, limit = self._second_driver(), check_permits(n)
 
-        def make(called: str) -> LeasedSemaphore:
-            session = self._driver.session
-            core = core_limited.LimitedSemaphore(session, called, n, self._limits, kept)
-            return LeasedSemaphore(self._driver, core)
+        def make(called: str) -> core_permits.LimitedPermits:
+            key = over.session.key(check_name(called))
+            return core_permits.LimitedPermits(over.session, called, key, limit)
 
-        make(name)._recipe.check_lease(lease_of(lease, self._driver) or 0.0)  # told here
-        return Limited(name, make, timeout, lease)
+        _ = make(name)  # a wrong name is told here
+        return Limited(over, name, make, timeout, lease)
 
     @told
     def count_down_latch(
@@ -681,54 +696,62 @@ class Client:
             idle: seconds after its last use, when the server removes it; a wait is a use. The next
                 use sets *count* again.
         """
-        kept, session = check_kept(self._kept, "count", count, idle), self._driver.session
-        core = core_latch.CountDownLatch(session, name, count, self._counts, kept)
-        return CountDownLatch(self._driver, core)
+        span = check_idle(idle, "count", count)
+        over, name, key = self._named(name)
+        core = core_latch.CountDownLatch(over.session, name, key, count, self._counts, span)
+        return CountDownLatch(over, core)
 
     @told
     def event(self, name: str, *, idle: Duration | None = None) -> Event:
         """Return the event *name*, which any process sets, clears or waits for.
 
-        Args:
-            name: what it is called.
-            idle: seconds after its last use, when the server removes it, so that it is clear; a
-                wait for it is a use. None to keep it.
+        *idle* seconds after its last use, the server removes it, so that it is clear; a wait for it
+        is a use. None keeps it.
         """
         span = 0.0 if idle is None else check_interval(idle, "idle")
-        return Event(self._driver, core_event.Event(self._driver.session, name, span))
+        over, name, key = self._named(name)
+        return Event(over, core_event.Event(over.session, name, key, span))
 
     @told
     def condition(self, lock: Lock | str, *, name: str | None = None) -> Condition:
         """Return a condition of *lock*, whose owners wait for each other's news.
 
         Args:
-            lock: any lock, of this client's or of several servers; a name for `lock` of it.
+            lock: a plain, fenced, spin, read or write lock of this client; a name for its `lock`.
             name: what tells several conditions of one lock apart; the lock's own unless given.
                 All who use the condition give the same one.
         """
         held = self.lock(lock) if isinstance(lock, str) else _checked_lock(lock)
-        chosen = held.name if name is None else f"{held.name}:{check_name(name)}"
-        core = core_condition.Condition(self._driver.session, held._core, chosen)
-        return Condition(self._driver, core, held)
+        chosen = "" if name is None else check_name(name)
+        if isinstance(held._core, (FairLock, GroupLock, Composite)):
+            raise ConfigError(
+                f"a condition needs a plain, fenced, spin, read or write lock, got {held._core.kind} "
+                f"{held.name!r}: make it of a client.lock of another name"
+            )
+        core = core_condition.Condition(held._core, chosen)
+        if held._core.session is not self._second_driver().session:
+            raise ConfigError(
+                f"condition {core.name!r} needs a lock of its own client: "
+                f"{held._core.kind} {held.name!r} is another client's"
+            )
+        return Condition(core, held)
 
     @told
     def barrier(self, name: str, parties: int, *, timeout: Duration | None = None) -> Barrier:
         """Return the barrier *name*, at which *parties* wait for each other.
 
-        Args:
-            name: all parties use the same one.
-            parties: how many there are.
-            timeout: seconds that `Barrier.wait` waits unless it is told.
+        *timeout* is how many seconds `Barrier.wait` waits unless it is told.
         """
-        core = core_barrier.Barrier(self._driver.session, name, parties)
-        return Barrier(self._driver, core, timeout=timeout)
+        over, name = self._second_driver(), check_name(name)
+        core = core_barrier.Barrier(over.session, name, over.session.key(name), parties)
+        return Barrier(over, core, timeout=timeout)
 
     @told
     def election(
         self,
         name: str,
-        *,
         candidate: str | None = None,
+        *,
         timeout: Duration | None = None,
         lease: Duration | None = None,
     ) -> Election:
@@ -742,5 +765,7 @@ class Client:
                 for a term that is renewed until the leader resigns. How soon a dead leader is
                 followed is the client's `Options.lease`.
         """
-        core = core_election.Election(self._driver.session, name, candidate, this_process)
-        return Election(self._driver, core, timeout=timeout, lease=lease)
+        over, name = self._second_driver(), check_name(name)
+        base = over.session.key(name)
+        core = core_election.Election(over.session, name, base, candidate, this_process)
+        return Election(over, core, timeout=timeout, lease=lease)

@@ -5,18 +5,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from interlock._core.locks import multi_lock, red_lock
-from interlock._core.locks.lock_base import LockBase
+from interlock.asyncio.election import Election
 from interlock.asyncio.lock import Lock
 from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from interlock._core.locks.composite import CompositeLock
-    from interlock._drivers.protocol import AwaitedDriver
     from interlock.options import Duration
 
 
@@ -42,10 +40,10 @@ class MultiLock(Lock):
     def __init__(
         self, *locks: Lock, timeout: Duration | None = None, lease: Duration | None = None
     ) -> None:
-        core = multi_lock.MultiLock(_members(locks))
-        super().__init__(_driver(core, locks), core, timeout=timeout, lease=lease)
+        core, driver, drivers = _joined(multi_lock.MultiLock, locks)
+        super().__init__(driver, core, timeout=timeout, lease=lease)
         # The clients of all members are in use as long as this is.
-        self._drivers = [lock._driver for lock in locks]
+        self._drivers = drivers
 
 
 class RedLock(Lock):
@@ -54,13 +52,8 @@ class RedLock(Lock):
     It survives the loss of a minority of the servers. All servers are asked at once. Each has a
     fiftieth of the lease to answer, 0.05 s at least and 0.5 s at most.
 
-    Args:
-        *locks: one for each server; an odd number from 3, or a warning says why.
-        timeout: seconds that a ``with`` statement waits; None for ever.
-        lease: seconds after which a hold ends by itself.
-
-    Raises:
-        ConfigError: no members, one of them twice, or members that cannot be held together.
+    The arguments and errors are those of `MultiLock`, with one lock for each server: an odd number
+    from 3, or a warning says why.
     """
 
     __slots__ = ("_drivers",)
@@ -68,14 +61,30 @@ class RedLock(Lock):
     def __init__(
         self, *locks: Lock, timeout: Duration | None = None, lease: Duration | None = None
     ) -> None:
-        core = red_lock.RedLock(_members(locks))
-        super().__init__(_driver(core, locks), core, timeout=timeout, lease=lease)
+        core, driver, drivers = _joined(red_lock.RedLock, locks)
+        super().__init__(driver, core, timeout=timeout, lease=lease)
         # The clients of all members are in use as long as this is.
-        self._drivers = [lock._driver for lock in locks]
+        self._drivers = drivers
 
 
-def _members(locks: Sequence[object]) -> list[LockBase]:
-    members: list[LockBase] = []
+def _joined(
+    kind: Callable[[Sequence[Any]], Any], locks: Sequence[Lock]
+) -> tuple[Any, Any, list[Any]]:
+    """Return the core of *locks*, its driver and those of all."""
+    members = _checked(locks)
+    core = kind([each._core for each in members])
+    # The same one in whatever order they are.
+    driver = next(each._driver for each in members if each._core is core.members[0])
+    return core, driver, [each._driver for each in members]
+
+
+def _checked(locks: Sequence[object]) -> list[Lock]:
+    """Return the members *locks*.
+
+    Raises:
+        ConfigError: they cannot be held as one.
+    """
+    members: list[Lock] = []
     for lock in locks:
         if isinstance(lock, list | tuple | set):
             raise ConfigError("give the locks as arguments of their own: *locks, not one list")
@@ -86,12 +95,9 @@ def _members(locks: Sequence[object]) -> list[LockBase]:
                 f"a member must be a lock of this face, not {lock!r}: "
                 "those of sync and of asyncio clients cannot be held as one"
             )
-        if not isinstance(lock._core, LockBase):
+        if isinstance(lock, (MultiLock, RedLock)):
             raise ConfigError(f"{lock!r} is several locks itself and cannot be a member")
-        members.append(lock._core)
+        if isinstance(lock, Election):
+            raise ConfigError(f"{lock!r} is no lock that others can be made of")
+        members.append(lock)
     return members
-
-
-def _driver(core: CompositeLock, locks: Sequence[Lock]) -> AwaitedDriver:
-    """Return the driver of *core*, which is of *locks*; the same one in whatever order they are."""
-    return next(lock._driver for lock in locks if lock._core is core.members[0])

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._core.model.effects import NEVER
 from interlock._drivers.unawaited import awaited
 from interlock._hints import hints
 from interlock._traceback import shorten
+from interlock.asyncio.semaphore import perform
 from interlock.options import check_timeout
 
 if TYPE_CHECKING:
     from interlock._core.objects.count_down_latch import CountDownLatch as CoreLock
-    from interlock._drivers.protocol import AwaitedDriver
+    from interlock._drivers2.aio import AsyncDriver
     from interlock.options import Duration
 
 
@@ -28,7 +28,7 @@ class CountDownLatch:
 
     __slots__ = ("__weakref__", "_driver", "_recipe", "name")
 
-    def __init__(self, driver: AwaitedDriver, core: CoreLock) -> None:
+    def __init__(self, driver: AsyncDriver, core: CoreLock) -> None:
         self._driver = driver
         self._recipe = core
         self.name = core.name
@@ -36,35 +36,20 @@ class CountDownLatch:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
 
-    async def _set_up(self, deadline: float = NEVER) -> None:
-        """Set the count if the code names one, before the first call of the client."""
-        if self._recipe.unset:
-            _ = await self._driver.run(self._recipe.set_up(deadline))
-
     async def try_set_count(self, count: int) -> bool:
-        """Set *count* unless the latch has one; return whether it was set; one round trip.
-
-        Raises:
-            TypeError: *count* is not an int.
-            ValueError: *count* is less than 1.
-            ServerUnavailableError: no usable answer; it may have been set.
-        """
-        return await self._driver.run(self._recipe.try_set_count(count))
+        """Set *count* unless the latch has one; return whether it was set; one round trip."""
+        return await perform(self._driver, self._recipe.try_set_count(count))
 
     async def count_down(self) -> None:
         """Take one from the count, and open the latch at 0; one round trip.
 
-        Nothing happens to an open latch. A call that is interrupted is carried through.
-
-        Raises:
-            ServerUnavailableError: no reply in time. The call is still being sent in the background
-                for a while, so do not repeat it.
+        Nothing happens to an open latch. A call that is interrupted is completed. It is still sent
+        in the background after a ServerUnavailableError, so do not repeat it.
         """
-        _ = await self._driver.perform(self._recipe.count_down())
+        _ = await perform(self._driver, self._recipe.count_down())
 
     async def count(self) -> int:
         """Return the count that is left; 0 if the latch is open or never set; one round trip."""
-        await self._set_up()
         return await self._driver.run(self._recipe.count())
 
     # asyncio only
@@ -80,14 +65,13 @@ class CountDownLatch:
             LatchDeletedError: it was deleted meanwhile, and will not open.
 
         Cost:
-            One round trip when it is open. While waiting, one per message and per poll cap for all
-            waiters of this client, and one for each waiter in the end.
+            One round trip when it is open. While waiting, one per message, and one each 2 s, for
+            all waiters of this client.
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
         deadline = driver.session.clock() + limit
         try:
-            await self._set_up(deadline)
-            return await driver.run(self._recipe.wait(deadline))
+            return await perform(driver, self._recipe.wait(deadline))
         except BaseException as error:
             shorten(error)
             raise
@@ -98,4 +82,4 @@ class CountDownLatch:
         Every `wait` for it raises LatchDeletedError. If ``count=`` names its count, the next call
         of a client that has not set it yet sets it again.
         """
-        return await self._driver.run(self._recipe.delete())
+        return await perform(self._driver, self._recipe.delete())

@@ -8,9 +8,10 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
-from interlock._core.locks.lock import Lock as CoreLock
-from interlock._core.model.holds import Owner
-from interlock._drivers.awaited import acquire_for, inside, within
+from interlock._core.locks.base import Lock as CoreLock
+from interlock._core.model.hold import Owner
+from interlock._drivers.awaited import inside, within
+from interlock._drivers.process.line import note_line
 from interlock._hints import hints
 from interlock._naming import (
     check_function,
@@ -19,8 +20,8 @@ from interlock._naming import (
     fixed_name,
     naming,
 )
-from interlock.asyncio.hold import Hold
-from interlock.asyncio.lock import Lock
+from interlock.asyncio import lock as locks
+from interlock.asyncio.lock import Hold, Lock
 from interlock.errors import ConfigError
 from interlock.options import check_name, lease_of, lease_within
 
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from types import TracebackType
 
-    from interlock._core.model.holds import AnyHold
-    from interlock._drivers.protocol import AwaitedDriver
+    from interlock._core.locks.base import Acquire
+    from interlock._drivers2.aio import AsyncDriver
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -126,7 +127,7 @@ class Single(Generic[T]):
     def __init__(
         self,
         _template: str,
-        _driver: AwaitedDriver,
+        _driver: AsyncDriver,
         _holds: tuple[float, float | None],
         _otherwise: T,
         _if_unreachable: str,
@@ -144,12 +145,7 @@ class Single(Generic[T]):
     def __call__(
         self, function: Callable[P, Coroutine[Any, Any, R]], /
     ) -> Callable[P, Coroutine[Any, Any, R | T]]:
-        """Return *function* with calls skipped while the lock that their arguments name is held.
-
-        Raises:
-            TypeError: not a function for this face, or a generator function.
-            ConfigError: the name has a field that is not a parameter of *function*.
-        """
+        """Return *function* with calls skipped while the lock that their arguments name is held."""
         check_function(function, is_async=True)
         name_of, driver = naming(self._template, function), self._driver
 
@@ -158,21 +154,30 @@ class Single(Generic[T]):
             async def body() -> R:
                 return checked_result(await function(*args, **kwargs), function)
 
-            lock = CoreLock(driver.session, name_of(args, kwargs), reentrant=False)
+            session, name = driver.session, check_name(name_of(args, kwargs))
+            lock = CoreLock(session, name, session.key(name), reentrant=False)
             # Each call is an owner of its own, which ends with it: the lock may outlive it.
-            caller, began = Owner(f"a call under {lock.name!r}"), driver.session.clock()
-            lease = lease_within(self._max_hold, None, driver.session.options)
-            step = lock.acquire(caller, began, lease_of(lease, driver))
-            take = functools.partial(acquire_for, driver, step, self._taken)
+            caller, began = Owner(f"a call under {name!r}"), session.clock()
+            lease = lease_of(lease_within(self._max_hold, None, session.options), driver)
+            take = functools.partial(self._take, lock.acquiring().of(lock, caller, began, lease))
             end = functools.partial(self._end, began)
-            return await within(take, body, end, self._otherwise, lock.name, self._if_unreachable)
+            return await within(take, body, end, self._otherwise, name, self._if_unreachable)
 
         return call
 
-    def _taken(self, _: object, hold: AnyHold) -> Hold:
-        face = Hold(self._driver, hold)
-        if self._max_hold is not None:
-            face._end_within(self._max_hold)
+    async def _take(self, step: Acquire) -> Hold | None:
+        """Perform *step*; return what the call holds, or None."""
+        try:
+            hold = await self._driver.perform(step)
+            if hold is None:
+                return None
+            note_line(hold, 3)
+            face = locks.of_block(self._driver, hold, None)
+            if self._max_hold is not None:
+                face._end_within(self._max_hold)
+        except BaseException as error:
+            locks._give_up(step, error)
+            raise
         return face
 
     async def _end(self, began: float, hold: Hold) -> None:

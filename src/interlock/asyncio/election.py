@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from interlock._core.objects.election import Watch
-from interlock._drivers.background.aio_change_watchers import Watching
+from interlock._drivers2.aio_change_watchers import Watching
 from interlock._hints import hints
 from interlock._naming import check_callback, checked_awaitable, takes_argument
 from interlock.asyncio.lock import Lock
@@ -61,7 +61,7 @@ class Election(Lock):
     __slots__ = ()
 
     if TYPE_CHECKING:  # help() would show it
-        _core: CoreElection
+        _core: CoreElection  # pyright: ignore[reportIncompatibleVariableOverride]
 
     async def leader(self) -> LeaderInfo | None:
         """Return who leads, or None; one round trip."""
@@ -75,12 +75,7 @@ class Election(Lock):
                 when the term is lost; elsewhere it must look at ``term.lost``.
 
         Returns:
-            What *function* returned.
-
-        Raises:
-            AcquireTimeoutError: it did not lead within the election's *timeout*.
-            HoldLostError: the term was lost before *function* ended.
-            InterlockError: as `Lock.acquire`.
+            What *function* returned. Errors are those of a block.
         """
         check_callback(function)
         async with self as term:
@@ -99,9 +94,6 @@ class Election(Lock):
 
         Returns:
             An observation: close it, or enter it by ``async with``.
-
-        Cost:
-            One round trip per change and per poll cap.
         """
         check_callback(callback)
         core, watch = self._core, Watch()

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from interlock._drivers.unawaited import awaited
 from interlock._hints import hints
 from interlock._traceback import shorten
+from interlock.asyncio.semaphore import perform
 from interlock.options import check_timeout
 
 if TYPE_CHECKING:
     from interlock._core.objects.event import Event as CoreEvent
-    from interlock._drivers.protocol import AwaitedDriver
+    from interlock._drivers2.aio import AsyncDriver
     from interlock.options import Duration
 
 
@@ -25,7 +26,7 @@ class Event:
 
     __slots__ = ("__weakref__", "_core", "_driver", "name")
 
-    def __init__(self, driver: AwaitedDriver, core: CoreEvent) -> None:
+    def __init__(self, driver: AsyncDriver, core: CoreEvent) -> None:
         self._driver = driver
         self._core = core
         self.name = core.name
@@ -34,24 +35,19 @@ class Event:
         return f"<{type(self).__name__} {self.name!r}>"
 
     async def set(self) -> None:
-        """Set it, and wake every waiter of every process; it stays set until somebody clears it.
+        """Set it, and wake every waiter of every process; one round trip.
 
-        It is carried through when it is interrupted.
-
-        Raises:
-            ServerUnavailableError: no reply in time. It is still being sent in the background.
-
-        Cost:
-            One round trip.
+        It stays set until somebody clears it. A call that is interrupted is completed, and still
+        sent in the background after a ServerUnavailableError.
         """
-        await self._driver.perform(self._core.set())
+        await perform(self._driver, self._core.set())
 
     async def clear(self) -> None:
         """Clear it: who comes now waits. Raises and costs as `set`.
 
         A waiter that waited before still goes on if the event was set meanwhile.
         """
-        await self._driver.perform(self._core.clear())
+        await perform(self._driver, self._core.clear())
 
     # asyncio only
     @awaited
@@ -70,12 +66,12 @@ class Event:
             Whether it was set within *timeout* seconds.
 
         Cost:
-            One round trip when it is set. While waiting, one per message and per poll cap for all
+            One round trip when it is set. While waiting, one per message, and one each 2 s, for all
             waiters of this client.
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
         try:
-            return await driver.run(self._core.wait(driver.session.clock() + limit))
+            return await perform(driver, self._core.wait(driver.session.clock() + limit))
         except BaseException as error:
             shorten(error)
             raise

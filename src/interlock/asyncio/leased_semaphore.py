@@ -1,37 +1,38 @@
-"""The semaphore whose permits have ids and leases."""
+"""The semaphore whose permits have ids and leases; and how permits are taken."""
 
 # The classes of a face share what users do not see.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Never
+from sys import _getframe  # pyright: ignore[reportPrivateUsage]
+from typing import TYPE_CHECKING, Any, Never, Self, cast
 
+from interlock._core.locks.errors import out_of_time
+from interlock._core.locks.release import Release
+from interlock._core.model.hold import Job
 from interlock._core.model.no_hold import NoHold
-from interlock._drivers.awaited import release_unclaimed, take_for
-from interlock._drivers.process.unclaimed import PermitClaim
-from interlock._drivers.tasks import current_owner
+from interlock._drivers.process.line import line_of
+from interlock._drivers.tasks import current_owner, whole
 from interlock._drivers.unawaited import attempt, awaited
+from interlock._drivers2.kept import Kept
 from interlock._hints import hints, told, unexpected
+from interlock._misuse import publish
 from interlock._traceback import shorten
-from interlock.asyncio.hold import Hold
-from interlock.asyncio.trying import Trying
+from interlock.asyncio import lock as locks
+from interlock.asyncio.lock import Hold
+from interlock.asyncio.semaphore import perform
 from interlock.options import FOREVER, check_lease, check_timeout, lease_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Self
+    from types import TracebackType
 
-    from interlock._core.model import holds as core_holds
-    from interlock._core.model.holds import Owner
-    from interlock._core.objects.leased_semaphore import LeasedSemaphore as CoreLock
-    from interlock._drivers.block import Block
-    from interlock._drivers.protocol import AwaitedDriver
+    from interlock._core.objects import permits as model
+    from interlock._drivers.awaited_block import Exits
+    from interlock._drivers2.aio import AsyncDriver
     from interlock.options import Duration
 
 
-_new = object.__new__
 _WRITE = "async with semaphore.acquire() as permit:"
 
 
@@ -45,24 +46,6 @@ class Permit(Hold):
 
     __slots__ = ()
 
-    if TYPE_CHECKING:  # help() would show them
-        _hold: core_holds.Permit | NoHold
-        _claim: PermitClaim[AwaitedDriver] | None
-
-    def __init__(self, driver: AwaitedDriver, hold: NoHold) -> None:
-        super().__init__(driver, hold)
-
-    @classmethod
-    def _given(cls, permit: core_holds.Permit, claim: PermitClaim[AwaitedDriver]) -> Self:
-        """Return *permit*, which was just acquired with *claim*, for its user."""
-        claim.hold, claim.over = permit, False
-        # Made without `__init__`: calls of that cost as much as the object.
-        self = _new(cls)
-        self._driver, self._hold, self._claim = claim.driver, permit, claim
-        self._released, self._lost, self._last = False, None, None
-        self.name = permit.core.name
-        return self
-
     def __repr__(self) -> str:
         if isinstance(self._hold, NoHold):
             return f"<Permit {self.name!r} not acquired>"
@@ -71,28 +54,95 @@ class Permit(Hold):
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Return what the server knows them by: 32 hex digits for each permit."""
-        return self._hold.ids
+        """Return what the server knows them by, such as 32 hex digits for each permit."""
+        ids: tuple[str, ...] = self._hold.ids
+        return ids
 
-    async def release(self) -> None:
-        """Give them back, from whatever task; one round trip.
+    async def __aenter__(self) -> Self:
+        return self
 
-        Raises:
-            NotHeldError: they were given back before; nothing was changed.
-            HoldLostError: they were lost before.
-            ServerUnavailableError: no reply; it may be tried again, and they are not renewed.
-        """
-        claim = self._claim
-        if claim is None:
-            await super().release()  # it raises: they were not acquired
-        else:
-            # Not by attributes of this object, whose class tells of other names: they are slow.
-            await claim.driver.perform(claim.hold.core.release_hold(claim.hold))
-            self._released = claim.over = True
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await super().__aexit__(kind, error, trace)
+
+    def _struck(self, *_: object) -> None:
+        """Give them back, because a signal struck where their block begins or ends."""
+        hold = self._hold
+        if not isinstance(hold, NoHold) and hold.entries:
+            Release().of(hold, hold.entries[-1]).give_up()
+
+    if not TYPE_CHECKING:  # called from C: no signal strikes before the first instruction
+        __aenter__ = whole(__aenter__, _struck)
+        __aexit__ = whole(__aexit__, _struck)
 
 
-# Bound once: Python 3.11 looks up an attribute of a class anew each time.
-_given = Permit._given
+_new = Permit.__new__
+
+
+def of_block(driver: AsyncDriver, hold: Any, keeper: Any, claim: Any = None) -> Permit:
+    """Return the face of *hold*, which keeps *keeper* alive; for the block of *claim* if there is one.
+
+    The class is not called, since that costs much more (`hints`).
+    """
+    made = _new(Permit)
+    made._driver, made._hold, made._claim, made.name = driver, hold, claim, hold.name
+    made._released, made._lost, made._last, made._lock = False, None, None, keeper
+    return made
+
+
+def taking(
+    driver: AsyncDriver, core: model.Permits, limit: float, lease: float | None, write: str
+) -> tuple[model.Take, Kept]:
+    """Return the step that takes permits by hand, and what their object is to keep."""
+    kept = Kept(driver, write)
+    deadline = FOREVER if limit == FOREVER else driver.session.clock() + limit
+    step: model.Take = core.acquiring().of(core, current_owner(), deadline, lease, Job(kept))
+    return step, kept
+
+
+def given(driver: AsyncDriver, hold: Any, kept: Kept) -> Permit:
+    """Return the face of *hold*, which the caller of the calling method has taken by hand."""
+    hold.line = line_of(_getframe(2), "f_lasti")
+    kept.hold = hold
+    return of_block(driver, hold, kept)
+
+
+class Trying(locks.Trying):
+    """An acquire of permits for ``async with``, which gives a falsy object if it fails.
+
+    Args:
+        semaphore: of which they are.
+        core: what gives them.
+        limit: seconds to wait.
+        lease: seconds after which they end by themselves; None if they are renewed.
+    """
+
+    __slots__ = ("_semaphore",)
+
+    def __init__(
+        self, semaphore: LeasedSemaphore, core: Any, limit: float, lease: float | None
+    ) -> None:
+        super().__init__(semaphore._driver, core, limit, lease)
+        self._semaphore = semaphore
+
+    async def __aenter__(self) -> Permit:
+        driver, core = self._driver, self._core
+        try:
+            if self._semaphore._number.unset:
+                await self._semaphore._set_up(self._limit)
+            hold = await self._enter(driver, core, self._limit, self._lease)
+        except BaseException as error:
+            shorten(error)
+            raise
+        if hold is not None:
+            return of_block(driver, hold._hold, self, hold._claim)
+        return of_block(driver, NoHold(core.kind, core.name, current_owner().label, None), self)
+
+    __aexit__ = cast("Exits", locks.Exit())
 
 
 @hints("client.leased_semaphore(name)")
@@ -106,12 +156,10 @@ class LeasedSemaphore:
         name: what it is called.
     """
 
-    __slots__ = ("__weakref__", "_driver", "_parts", "_recipe", "name")
+    __slots__ = ("__weakref__", "_core", "_driver", "_number", "name")
 
-    def __init__(self, driver: AwaitedDriver, core: CoreLock) -> None:
-        self._driver = driver
-        self._recipe = core
-        self._parts = driver, core  # one look-up for both, as in `Lock`
+    def __init__(self, driver: AsyncDriver, core: model.LeasedPermits) -> None:
+        self._driver, self._core, self._number = driver, core, core.number
         self.name = core.name
 
     def __repr__(self) -> str:
@@ -150,16 +198,18 @@ class LeasedSemaphore:
         del _foreign  # many tasks may wait here: one object less for each
         # end
         limit = FOREVER if timeout is None else check_timeout(blocking=True, timeout=timeout)
-        (driver, core), caller = self._parts, current_owner()
-        if driver.unclaimed.entries:
-            await release_unclaimed(driver, core, caller, limit)
-        deadline = FOREVER if timeout is None else driver.session.clock() + limit
-        seconds = None if lease is None else lease_of(lease, driver)
-        claim = PermitClaim(driver, caller, _WRITE)
+        step, driver = None, self._driver
         try:
-            return await driver.perform(core.acquire(claim, n, deadline, seconds, _given, limit))
+            core, seconds = self._of(n), self._lease(lease)
+            if self._number.unset:
+                await self._set_up(limit)
+            step, kept = taking(driver, core, limit, seconds, _WRITE)
+            hold = await driver.perform(step)
+            if hold is None:
+                raise out_of_time(core.kind, self.name, n, limit)  # noqa: TRY301 - see `shorten`
+            return given(driver, hold, kept)
         except BaseException as error:
-            shorten(error)
+            locks._give_up(step, error)
             raise
 
     # asyncio only
@@ -170,18 +220,19 @@ class LeasedSemaphore:
     ) -> Permit | None:
         """Take *n* permits as `acquire` does, or return None if they do not become free in time."""
         limit = check_timeout(blocking=True, timeout=timeout)
-        driver = self._driver
-        claim = await self._claim(current_owner(), limit)
-        deadline, seconds = driver.session.clock() + limit, lease_of(lease, driver)
+        step, driver = None, self._driver
         try:
-            return await driver.perform(self._recipe.acquire(claim, n, deadline, seconds, _given))
+            core, seconds = self._of(n), self._lease(lease)
+            if self._number.unset:
+                await self._set_up(limit)
+            step, kept = taking(driver, core, limit, seconds, _WRITE)
+            hold = await driver.perform(step)
+            return None if hold is None else given(driver, hold, kept)
         except BaseException as error:
-            shorten(error)
+            locks._give_up(step, error)
             raise
 
-    def trying(
-        self, n: int = 1, timeout: Duration = 0, lease: Duration | None = None
-    ) -> Trying[Permit]:
+    def trying(self, n: int = 1, timeout: Duration = 0, lease: Duration | None = None) -> Trying:
         """Return a block that is entered whether or not *n* permits are taken.
 
         For example ``async with semaphore.trying() as permit: if permit: ...``. Leaving the block
@@ -190,42 +241,18 @@ class LeasedSemaphore:
         The arguments, errors and cost are as of `try_acquire`.
         """
         limit = check_timeout(blocking=True, timeout=timeout)
-        return Trying(partial(self._try, n, limit, lease_of(lease, self._driver)))
+        return Trying(self, self._of(n), limit, self._lease(lease))
 
-    async def _try(self, n: int, limit: float, lease: float | None, block: Block | None) -> Permit:
-        """Take *n* permits for *block*, or return an empty permit."""
-        driver, core, caller = self._driver, self._recipe, current_owner()
-        claim = await self._claim(caller, limit)
-        deadline = driver.session.clock() + limit
+    def _of(self, n: int) -> model.LeasedPermits:
+        """Return what takes *n* permits together."""
+        return self._core if type(n) is int and n == 1 else self._core.taking(n)
 
-        def keep(permit: Permit) -> None:
-            if block is not None:
-                permit._keep_for(block)
-
-        permit = await take_for(
-            driver, lambda got: core.acquire(claim, n, deadline, lease, got), _given, keep
-        )
-        if permit is None:
-            return Permit(driver, NoHold(core.kind, self.name, caller.label, None))
-        return permit
-
-    async def _take(
-        self, timeout: Duration | None, lease: Duration | None, keep: Callable[[Permit], None]
-    ) -> Permit:
-        """Take a permit and *keep* it, or raise as `acquire` does."""
-        driver, core, limit = self._driver, self._recipe, check_timeout(True, timeout)
-        claim = await self._claim(current_owner(), limit)
-        deadline, seconds = driver.session.clock() + limit, lease_of(lease, driver)
-        return await take_for(
-            driver, lambda got: core.acquire(claim, 1, deadline, seconds, got, limit), _given, keep
-        )
-
-    async def _claim(self, caller: Owner, limit: float) -> PermitClaim[AwaitedDriver]:
-        """Return the claim of *caller* to permits that it acquires in *limit* seconds."""
-        driver = self._driver
-        if driver.unclaimed.entries:
-            await release_unclaimed(driver, self._recipe, caller, limit)
-        return PermitClaim(driver, caller, _WRITE)
+    def _lease(self, lease: Duration | None) -> float | None:
+        """Return *lease* in seconds."""
+        seconds = lease_of(lease, self._driver)
+        if seconds is not None:
+            self._number.check_lease(seconds)
+        return seconds
 
     async def release(self, permit: Permit | str) -> None:
         """Give back *permit*, or the one with that id, in any process; one round trip.
@@ -237,61 +264,66 @@ class LeasedSemaphore:
             ServerUnavailableError: no reply; it may be tried again.
         """
         if isinstance(permit, Permit):
-            self._recipe.check_own(permit.name)
+            if permit.name != self.name:
+                raise self._core.of_another(permit.name)
             await permit.release()
+        elif (hold := self._core.known(permit)) is not None:
+            await of_block(self._driver, hold, None).release()
         else:
-            await self._driver.run(self._recipe.release_id(permit))
+            await self._driver.run(self._core.give_back(permit))
 
     async def extend(self, permit: Permit | str, lease: Duration) -> None:
         """Lengthen the lease of *permit*, or of the one with that id, as `Permit.extend` does.
 
         Errors and cost are as of `release`.
         """
+        self._number.check_lease(check_lease(lease))
         if isinstance(permit, Permit):
-            self._recipe.check_own(permit.name)
+            if permit.name != self.name:
+                raise self._core.of_another(permit.name)
             await permit.extend(lease)
+        elif (hold := self._core.known(permit)) is not None:
+            await of_block(self._driver, hold, None).extend(lease)
         else:
-            await self._driver.run(self._recipe.extend_id(permit, check_lease(lease)))
+            await self._driver.run(self._core.prolong(permit, check_lease(lease)))
 
     async def try_set_permits(self, n: int) -> bool:
         """Make the semaphore with *n* permits unless it exists; return whether it was made."""
-        return await self._driver.run(self._recipe.try_set_permits(n))
+        return await perform(self._driver, self._number.try_set_permits(n))
 
     async def set_permits(self, n: int) -> None:
         """Make free and held permits add up to *n*; no held one is taken away; one round trip."""
-        await self._driver.run(self._recipe.set_permits(n))
+        _ = await perform(self._driver, self._number.set_permits(n))
 
     async def add_permits(self, n: int) -> None:
-        """Add *n* permits for good, or take them away when *n* is negative; one round trip.
-
-        Raises:
-            ServerUnavailableError: no reply in time; it is being undone if it was executed.
-        """
+        """Add *n* permits for good, or take them away when *n* is negative; one round trip."""
         await self._set_up()
-        await self._driver.perform(self._recipe.add_permits(n))
+        _ = await perform(self._driver, self._number.add_permits(n))
 
     async def delete(self) -> bool:
         """Remove the semaphore and all permits; return whether there was one; one round trip.
 
         Permits that are held are lost. Waiters go on waiting.
         """
-        return await self._driver.run(self._recipe.delete())
+        return await perform(self._driver, self._number.delete())
 
     async def permits(self) -> int:
         """Return how many permits there are, free and held; one round trip."""
-        await self._set_up()
-        return sum(await self._driver.run(self._recipe.counts()))
+        return sum(await self._driver.run(self._number.counts()))
 
     async def acquired_permits(self) -> int:
         """Return how many permits are held, or given to a waiter, anywhere; one round trip."""
-        return (await self._driver.run(self._recipe.counts()))[1]
+        return await self._driver.run(self._number.held())
 
     async def available_permits(self) -> int:
         """Return how many permits are free; one round trip."""
-        await self._set_up()
-        return (await self._driver.run(self._recipe.counts()))[0]
+        return (await self._driver.run(self._number.counts()))[0]
 
-    async def _set_up(self) -> None:
+    async def _set_up(self, limit: float = FOREVER) -> None:
         """Set the number of permits if the code names one, before the first call of the client."""
-        if self._recipe.unset:
-            _ = await self._driver.run(self._recipe.set_up())
+        if self._number.unset:
+            deadline = FOREVER if limit == FOREVER else self._driver.session.clock() + limit
+            await self._driver.run(self._number.set_up(deadline))
+
+
+publish("interlock.asyncio", Trying)  # help() shows no name of what is inside

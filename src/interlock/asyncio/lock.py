@@ -1,32 +1,53 @@
-"""What every lock-like has: Python's own vocabulary over an operation of the core."""
+"""The lock, and a try of one.
+
+A face is the outermost frame of a call. So it has the one handler that matters: whatever is raised
+below it, at any instruction, the step gives up what it has.
+
+Frameworks enter and leave a block in different threads or tasks. An example is a fixture that yields
+inside it, or an exit stack that is closed elsewhere. So the block must know who acquired. Python
+looks ``__aexit__`` up before it calls ``__aenter__``, and keeps what it found until the block is
+left; an exit stack does the same. Each look-up makes a new `Block`. Nothing is guessed from threads,
+tasks or frames, and a block that exists is a block that is still open.
+
+Source: the language reference, "The with statement": ``__exit__`` is loaded before ``__enter__`` is
+invoked.
+"""
 
 # The classes of a face share what users do not see.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
-import weakref
 from contextlib import suppress
 from functools import partial
+from sys import _getframe  # pyright: ignore[reportPrivateUsage]
 from threading import get_ident
-from typing import TYPE_CHECKING, Never
+from typing import TYPE_CHECKING, Any, Never, Self, cast
 
-from interlock._core.locks.lock_base import LockBase, Refused
-from interlock._core.model.holds import ENDED, HELD, LOST
+from interlock._core.locks import release as operations
+from interlock._core.locks import ticket as tickets
+from interlock._core.locks.errors import name_holder, not_held
+from interlock._core.locks.transfer import Adopt, HandOver, LeaveLocked
+from interlock._core.model.effects import performed
+from interlock._core.model.hold import ENDED, LOST, Claim, Job
 from interlock._core.model.no_hold import NoHold
-from interlock._drivers.awaited import acquire_for, change_hold, end_block, tell_holder
-from interlock._drivers.awaited_block import exits
-from interlock._drivers.block import Block, ByHand, entered
-from interlock._drivers.tasks import current_owner, lasting_owner
+from interlock._drivers.awaited import go_on
+from interlock._drivers.by_hand import ByHand
+from interlock._drivers.known_hold import KnownHold
+from interlock._drivers.process.line import line_of, note_line
+from interlock._drivers.process.thread_local import for_each
+from interlock._drivers.tasks import LostEvent, current_owner, lasting_owner, whole
 from interlock._drivers.unawaited import awaited
 from interlock._hints import hints, told, unexpected
-from interlock._misuse import check_long_lease
+from interlock._misuse import check_long_lease, publish
+from interlock._naming import check_callback
 from interlock._traceback import shorten
-from interlock.asyncio.hold import Hold, of_block
-from interlock.asyncio.trying import Trying
+from interlock.asyncio import trying
+from interlock.asyncio.ticket import Ticket
 from interlock.errors import ConfigError, InterlockError, NotHeldError
 from interlock.options import (
     FOREVER,
+    MIN_LEASE,
     check_lease,
     check_reason,
     check_text,
@@ -35,15 +56,423 @@ from interlock.options import (
 )
 
 if TYPE_CHECKING:
-    from interlock._core.locks.composite import CompositeLock
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from interlock._core.locks import base
+    from interlock._core.model import hold as model
     from interlock._core.model.effects import Step
-    from interlock._core.model.holds import AnyHold, Owner
-    from interlock._drivers.protocol import AwaitedDriver
+    from interlock._drivers.awaited_block import Exits
+    from interlock._drivers2.aio import AsyncDriver
     from interlock.options import Duration
 
 
+class _LookedUp:
+    """The claim of the block that one thread looked up last, unless it has been entered."""
+
+    __slots__ = ("newest",)
+
+    def __init__(self) -> None:
+        self.newest: Claim | None = None
+
+
+here: Callable[[], _LookedUp] = for_each(_LookedUp)
+"""Return what the calling thread looked up."""
+
+
+class Block:
+    """One block. Python keeps its end, which it has looked up, while the block is open.
+
+    The end has the block, and so has the call of the end, until that is over: a coroutine begins
+    only after Python has dropped what made it.
+
+    Attributes:
+        lock: what is entered; None when the look-up was made on the class, as exit stacks do.
+        claim: a weak reference to this block; None once it is left.
+        entered: whether it was entered.
+    """
+
+    __slots__ = ("__weakref__", "claim", "entered", "lock")
+
+    def __init__(self, lock: _Entering | None) -> None:
+        self.lock, self.entered = lock, False
+        self.claim: Claim | None = None
+
+
+def _bury(claim: Claim) -> None:
+    """Tell the client of a dead *claim*: ``__aexit__`` was looked up in the class."""
+    hold = getattr(claim, "hold", None)  # a signal may strike before it has one
+    if hold is not None:
+        hold.lock.session.wake(claim)
+
+
+class Exit:
+    """The ``__aexit__`` of locks: each look-up begins a new block.
+
+    A signal may strike before the first instruction of what is looked up here: then `_struck` ends
+    the block. If Python drops the block without a release, its `Claim` hears it.
+    """
+
+    def __get__(self, lock: _Entering | None, kind: object = None) -> Any:
+        """Return the end of a new block."""
+        block = Block(lock)
+        claim = block.claim = Claim(block, _bury if lock is None else lock._put)
+        claim.hold = None
+        here().newest = claim
+        return partial(_leave, block)
+
+
+async def _leave_block(block: Block, *raised: Any) -> bool:
+    """Leave *block*; the lock is among the arguments if ``__aexit__`` was looked up in the class."""
+    lock, claim = block.lock, block.claim
+    if lock is None:
+        lock, *raised = raised  # type: ignore[assignment]
+    error: BaseException | None = raised[1]
+    assert lock is not None
+    hold = None if claim is None else claim.hold
+    try:
+        if hold is not None:
+            await lock._leave_hold(hold, claim, error)
+        elif not block.entered:
+            await lock._leave_by_hand(error)
+    except InterlockError as trouble:
+        shorten(trouble)
+        raise
+    block.claim = None  # nobody need hear of its end
+    return False
+
+
+def _struck(block: Block, *_: Any) -> None:
+    """Carry the end of *block* through, if anything was raised before `_leave_block` could."""
+    claim = block.claim
+    if claim is not None and claim.hold is not None and claim in claim.hold.entries:
+        claim.hold.release(claim).give_up()
+
+
+_leave = whole(_leave_block, _struck)  # called from C: no signal strikes between the two
+
+
+def entered(lock: object) -> Claim | None:
+    """Return the claim of the block that the running ``__aenter__`` is for; None if by hand."""
+    looked_up = here()
+    claim, looked_up.newest = looked_up.newest, None
+    block: Block | None = None if claim is None else claim()
+    if block is None:
+        return None
+    if block.entered or (block.lock is not lock and block.lock is not None):
+        return None
+    block.entered = True
+    return claim
+
+
+class _Entering:
+    """What is entered: a lock, or a try of one."""
+
+    __slots__ = (
+        "__weakref__",
+        "_by_hand",
+        "_core",
+        "_driver",
+        "_put",
+        # asyncio only
+        "cancel_on_lost",
+        # end
+    )
+
+    def __init__(self, driver: AsyncDriver, core: base.Lock) -> None:
+        self._driver, self._core = driver, core
+        self._by_hand: ByHand[Any] = ByHand()
+        self._put = driver.session.wake  # hears of the ends of its blocks
+        # asyncio only
+        self.cancel_on_lost = False
+        # end
+
+    async def _enter(
+        self, driver: AsyncDriver, core: base.Lock, limit: float, lease: float | None
+    ) -> Hold | None:
+        """Acquire for the block that was looked up, or for a call by hand.
+
+        What is entered by hand may be left by another owner, as long as this object is there.
+        """
+        claim, owner = entered(self), current_owner()
+        deadline = FOREVER if limit == FOREVER else driver.session.clock() + limit
+        entry = Job(self) if claim is None else claim
+        step = core.acquiring().of(core, owner, deadline, lease, entry)
+        try:
+            hold = await driver.perform(step)
+            if hold is not None and hold.line is None:
+                if claim is None or claim.__callback__ is _bury:
+                    note_line(hold, 2)  # an exit stack may be in between
+                else:
+                    hold.line = line_of(_getframe(2), "f_lasti")
+            if claim is not None:
+                claim.hold = hold
+            else:
+                self._by_hand.forget(_is_over)
+                self._by_hand.enter(owner.identity, hold)
+            # asyncio only
+            if self.cancel_on_lost and hold is not None:
+                driver.cancel_on_lost(hold)
+            # end
+            return None if hold is None else of_block(driver, hold, self, claim)
+        except BaseException:
+            try:
+                step.give_up()
+            except BaseException:  # noqa: BLE001 - a second signal
+                step.give_up()
+            raise
+
+    async def _leave_hold(
+        self, hold: model.Hold, claim: Claim | None, error: BaseException | None
+    ) -> None:
+        """End the entry of *claim*, or the last one, at the end of a block that *error* ends."""
+        driver = self._driver
+        hold = hold.latest()  # after a wait for a condition
+        own = error is not None and driver.cancelled_by_loss(error, hold)
+        if claim is not None and claim not in hold.entries and hold.over is not LOST:
+            if (found := self._instead_of(hold)) is None:
+                return  # it was released inside
+            hold, claim = found, None
+        step = hold.release(claim)
+        try:
+            if error is None or own or isinstance(error, (Exception, GeneratorExit)):
+                await driver.perform(step)
+            else:  # a cancelled block ends at once: the background releases
+                _ = step.begin()
+                step.give_up()
+        except BaseException as trouble:
+            try:
+                step.give_up()
+            except BaseException:  # noqa: BLE001 - a second signal
+                step.give_up()
+            if not isinstance(trouble, InterlockError):
+                raise
+            go_on(error, trouble, own=own)
+
+    def _instead_of(self, hold: model.Hold) -> model.Hold | None:
+        """Return what has taken the place of *hold* inside of its block, by hand, if anything has."""
+        del hold
+        return None
+
+    async def _leave_by_hand(self, error: BaseException | None) -> None:
+        """Leave what was entered by hand: the caller's, or else what was entered last."""
+        me = current_owner()
+        others = operations.hold_of(self._core, me) is None
+        hold = self._by_hand.leave(me.identity, others=others)
+        if hold is not None:
+            await self._leave_hold(hold, None, error)
+        else:
+            await self._leave_unknown()
+
+    async def _leave_unknown(self) -> None:
+        """Leave a block that was not entered."""
+        raise RuntimeError("this block was not entered")
+
+
+def _is_over(hold: model.Hold | None) -> bool:
+    return hold is None or not hold.latest().kept()
+
+
+@hints("client.lock(name), whose block gives it")
+class Hold(KnownHold):
+    """One owner's possession of one name; truthy while it lasts.
+
+    The client answers from what it knows, without a round trip. A hold is *valid* until the lease
+    that the server last acknowledged may have ended. Nobody else can hold the lock until then. The
+    clock also counts the time in which a machine is suspended.
+
+    Used by ``async with``, it is released when the block is left, by any task. A hold that was
+    released inside is left alone. A hold of `Client.try_lock` is empty if the lock was not
+    acquired: it is falsy, and leaving its block does nothing.
+
+    Attributes:
+        name: what is held.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_claim",
+        "_driver",
+        "_hold",
+        "_last",
+        "_lock",
+        "_lost",
+        "_released",
+        "name",
+    )
+
+    if TYPE_CHECKING:  # help() would show them
+        _driver: Any
+        _hold: Any
+        _claim: Any
+        _lock: _Entering | None  # see `Job`
+
+    def __init__(self, driver: Any, hold: Any, claim: Any = None) -> None:
+        self._driver = driver
+        self._hold = hold
+        self._claim = claim
+        self._released = False
+        self._lost: LostEvent | None = None
+        self._last: Any = None
+        self.name = hold.name
+
+    @property
+    def lost(self) -> LostEvent:
+        """Return an event that is set when the hold ended without being released.
+
+        It has `is_set` and `wait`; its `reason` and `detail` tell why.
+        """
+        # Made when it is asked for: most blocks never do.
+        event = self._lost
+        if event is None:
+            event = self._lost = LostEvent(self._driver, self._hold)
+        return event
+
+    def on_lost(self, callback: Callable[[], object]) -> None:
+        """Call *callback*, a plain function, once when the hold is lost; at once if it is already.
+
+        It runs in the event loop. An error in it is reported and stops nothing.
+        But ``sys.exit`` ends the loop, as in every callback of asyncio.
+        """
+        check_callback(callback, plain=True)
+        self._driver.on_lost(self._hold, callback)
+
+    # asyncio only
+    def cancel_on_lost(self) -> None:
+        """Cancel the running task when the hold is lost.
+
+        Leaving ``async with`` then raises HoldLostError in place of the CancelledError.
+        """
+        self._driver.cancel_on_lost(self._hold)
+
+    # end
+    async def release(self) -> None:
+        """Go down by one depth, from whatever task; free the lock at 0.
+
+        Raises:
+            NotHeldError: it was released before, or not acquired.
+            HoldLostError: it was lost before.
+            ServerUnavailableError: no reply. It is not renewed any more, and the client goes on to
+                release it.
+        """
+        step = None
+        try:
+            if isinstance(self._hold, NoHold):
+                raise self._hold.not_held()  # noqa: TRY301 - see `shorten`
+            hold, claim = self._hold, self._claim
+            step = hold.release(claim if claim in hold.entries else None)
+            await self._driver.perform(step)
+        except BaseException as error:
+            if step is not None:
+                try:
+                    step.give_up()
+                except BaseException:  # noqa: BLE001 - a second signal
+                    step.give_up()
+            shorten(error)
+            raise
+        self._released = True
+
+    async def extend(self, lease: Duration) -> None:
+        """Lengthen the lease to at least *lease* seconds from now; one round trip.
+
+        Nothing makes it shorter. Errors are as of `release`.
+        """
+        check_long_lease(lease, self._driver)
+        seconds = check_lease(lease)
+        try:
+            if isinstance(self._hold, NoHold):
+                raise self._hold.not_held()  # noqa: TRY301 - see `shorten`
+            await self._driver.perform(self._hold.extend(seconds))
+        except BaseException as error:
+            shorten(error)
+            raise
+
+    async def hand_over(self, *, lease: Duration | None = None) -> Ticket:
+        """Give the hold to another process, without freeing the lock; one round trip.
+
+        That process passes the ticket's text to `Client.adopt`, once; whoever reads it can do so.
+        The hold is over here then, and leaving its ``with`` block is not an error. Nobody renews it
+        until it is adopted.
+
+        Args:
+            lease: seconds after which the lock is free unless it is adopted before; None for
+                `Options.lease`.
+
+        Raises:
+            ConfigError: it is not a hold of a lock, fair lock, fenced lock or spin lock.
+            ReentryError: it is entered more than once.
+            ServerUnavailableError: no usable answer. The hold is over here, unless the message says
+                that nothing was done.
+        """
+        driver, hold = self._driver, self._hold
+        if isinstance(hold, NoHold):
+            raise hold.not_held()
+        seconds = lease_of(lease, driver)
+        step = HandOver(hold, driver.session.options.lease if seconds is None else seconds)
+        try:
+            holder = await driver.perform(step)
+            told = tickets.Ticket(hold.lock.kind, holder, hold.token, hold.name)
+            return Ticket(driver, told, partial(adopt, driver))
+        except BaseException as error:
+            _give_up(step, error)
+            raise
+
+    async def _leave_locked(self, seconds: float) -> None:
+        step = LeaveLocked(self._hold, max(seconds, MIN_LEASE))
+        try:
+            await self._driver.run_shielded(performed(step))
+        except BaseException as error:
+            _give_up(step, error)
+            raise
+
+    def _end_within(self, seconds: float) -> None:
+        session = self._driver.session
+        self._hold.end_by(session.clock() + seconds)
+        session.wake(None)  # to tell that
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._released or isinstance(self._hold, NoHold):
+            return
+        hold = self._hold = self._hold.latest()
+        if hold.over is ENDED:
+            return
+        own = error is not None and self._driver.cancelled_by_loss(error, hold)
+        try:
+            try:
+                await self.release()
+            except InterlockError as trouble:
+                go_on(error, trouble, own=own)
+        except InterlockError as trouble:
+            shorten(trouble)
+            raise
+
+
+_new = Hold.__new__
+
+
+def of_block(
+    driver: AsyncDriver, hold: model.Hold, lock: _Entering | None, claim: Claim | None = None
+) -> Hold:
+    """Return the face of *hold*, for the block of *claim* if there is one.
+
+    The class is not called, since that costs much more (`hints`).
+    """
+    made = _new(Hold)
+    made._driver, made._hold, made._claim, made.name = driver, hold, claim, hold.name
+    made._released, made._lost, made._last, made._lock = False, None, None, lock
+    return made
+
+
 @hints("client.lock(name)")
-class Lock:
+class Lock(_Entering):
     """A reentrant lock, shared with Java's RLock; made by `Client.lock`.
 
     Its owner is the task that acquired it. A child task is another one.
@@ -53,42 +482,23 @@ class Lock:
         cancel_on_lost: cancel the task in an ``async with`` block when the hold is lost.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_by_hand",
-        "_core",
-        "_driver",
-        "_lease",
-        "_parts",
-        "_taken",
-        "_timeout",
-        # asyncio only
-        "cancel_on_lost",
-        # end
-        "name",
-    )
+    __slots__ = ("_lease", "_parts", "_taken", "_timeout", "name")
 
     def __init__(
         self,
-        driver: AwaitedDriver,
-        core: LockBase | CompositeLock,
+        driver: AsyncDriver,
+        core: base.Lock,
         *,
         timeout: Duration | None = None,
         lease: Duration | None = None,
     ) -> None:
-        self._driver = driver
-        self._core = core
+        super().__init__(driver, core)
         self._timeout = check_timeout(blocking=True, timeout=timeout)
         self._lease = lease_of(lease, driver)
-        # Python 3.11 is slow to look up an attribute of a class with `__getattr__` (`hints`). So
-        # each call looks up one: 8 looks fewer are 5 % of the instructions of a pair.
+        # Python 3.11 is slow to look up an attribute of a class with `__getattr__` (`hints`).
         self._parts = driver, core, self._timeout, self._lease
-        self._taken: AnyHold | None = None  # by hand, last
-        # asyncio only
-        self.cancel_on_lost = False
-        # end
+        self._taken: model.Hold | None = None  # by hand, last
         self.name = core.name
-        self._by_hand: ByHand[Block] = ByHand()
 
     def __repr__(self) -> str:
         hold = None
@@ -142,19 +552,22 @@ class Lock:
         owner = lasting_owner()
         deadline = FOREVER if limit == FOREVER else driver.session.clock() + limit
         seconds = given if lease is None else lease_of(lease, driver)
+        entry = Job(self) if owner.in_job else None
+        step = core.acquiring().of(core, owner, deadline, seconds, entry)
         try:
-            hold = await driver.perform(core.acquire(owner, deadline, seconds))
+            hold = await driver.perform(step)
+            if hold is not None:
+                self._taken = hold
+                if hold.line is None:
+                    hold.line = line_of(_getframe(1), "f_lasti")
+            return hold is not None  # noqa: TRY300 - a signal may strike here
         except BaseException as error:
+            try:
+                step.give_up()
+            except BaseException:  # noqa: BLE001 - a second signal
+                step.give_up()
             shorten(error)
             raise
-        if hold is None:
-            return False
-        if not hold.owned:
-            hold.own()  # a hold that was only a block's is this owner's from now on
-        if owner.in_job:
-            hold.stay_with(weakref.ref(self), owner.place_of_call())
-        self._taken = hold
-        return True
 
     @told
     async def release(self, **_foreign: Never) -> None:
@@ -163,175 +576,106 @@ class Lock:
         Raises:
             NotHeldError: another owner holds it, or nobody; nothing was changed.
             HoldLostError: it was lost before.
-            ServerUnavailableError: no reply; it may be tried again, and is not renewed any more.
+            ServerUnavailableError: no reply. It is not renewed any more, and the client goes on to
+                release it.
 
         Cost:
             One round trip, and another one to name the present holder in NotHeldError.
         """
         if _foreign:
             raise unexpected(self.release, _foreign)
-        driver, core, _, _ = self._parts
-        taken = self._taken
-        # To look who calls takes as long as all that is saved here, and a thread with one owner may
-        # release what that has: its contexts may do so for each other.
-        owner = None if taken is None or taken.state is not HELD else taken.owner()
-        if taken is not None and owner is not None and owner.alone_in == get_ident():
-            step = taken.release()
-        else:
-            owner = current_owner()
-            step = core.release(owner)
-            if type(step) is Refused:
-                step = self._release_taken(owner) or step
+        driver, taken = self._driver, self._taken
+        # To look who calls takes long, and a thread with one owner may release what that has.
+        owner = None if taken is None or taken.over or not taken.entries else taken.owner()
+        step = None
         try:
+            if owner is None or not (owner.alone_in == get_ident() or owner is current_owner()):
+                taken = await self._caller_has()
+            assert taken is not None
+            step = taken.release()
             await driver.perform(step)
-        except InterlockError as error:
-            if isinstance(error, NotHeldError):
-                await tell_holder(driver, core, error)
+        except BaseException as error:
+            if step is not None:
+                try:
+                    step.give_up()
+                except BaseException:  # noqa: BLE001 - a second signal
+                    step.give_up()
             shorten(error)
             raise
 
-    def _release_taken(self, owner: Owner) -> Step[None] | None:
-        """Return the release of what this object acquired by hand, for *owner*, who has nothing.
+    async def _caller_has(self) -> model.Hold:
+        """Return what the caller may release: what it has, or what is left to this very object.
 
-        It may have been a job of a pool that is over, or *owner* itself: then the hold was lost,
-        and nobody remembers it but this object.
+        That is of a job of a pool that is over.
+
+        Raises:
+            NotHeldError: there is nothing.
         """
-        taken, me = self._taken, weakref.ref(self)
-        if taken is None:
-            return None
-        if not taken.kept():  # several jobs may have taken a read lock
-            others = self._driver.session.holds.snapshot()
-            taken = next((each for each in others if me in each.handles and each.kept()), taken)
-        if taken.kept():
-            return taken.release() if taken.left_to(me) else None
-        self._taken = None
-        return taken.release() if taken.state == LOST and taken.owner() is owner else None
+        me, taken = current_owner(), self._taken
+        hold = operations.hold_of(self._core, me)
+        if hold is not None:
+            return hold
+        if taken is not None and not taken.kept():  # several jobs may have taken a read lock
+            live = list(self._driver.session.live)
+            taken = next((each for each in live if each.taken_by(self)), None)
+        if taken is not None and taken.by_hand():
+            owner = taken.owner()
+            if owner is None or owner.lets_caller_release():
+                return taken
+        raise await self._told(not_held(self._core.kind, self.name, me.label))
+
+    async def _told(self, error: NotHeldError) -> NotHeldError:
+        """Return *error*, which names the present holder if the server answers."""
+        holder = await self._driver.run(operations.holder_of(self._core))
+        name_holder(error, holder, self._driver.session)
+        return error
 
     async def __aenter__(self) -> Hold:
         driver, core, limit, lease = self._parts
-        block = entered(self)
-        owner = current_owner()
-        if block is not None:
-            block.owner = owner
-        deadline = FOREVER if limit == FOREVER else driver.session.clock() + limit
-        step = core.acquire(owner, deadline, lease)
         try:
-            hold = await acquire_for(driver, step, self._entered, block, self.name)
+            hold = await self._enter(driver, core, limit, lease)
             if hold is None:
-                raise await driver.run(self._core.refusal(limit))  # noqa: TRY301 - see `shorten`
+                raise await driver.run(operations.refusal(core, limit))  # noqa: TRY301 - see `shorten`
         except BaseException as error:
             shorten(error)
             raise
         return hold
 
-    def _entered(self, block: Block | None, hold: AnyHold) -> Hold:
-        """Keep *hold* for *block*, or until its owner leaves by hand."""
-        if block is None:
-            self._enter_by_hand(current_owner(), hold)
-        else:
-            block.got = hold
-            hold.hand(block.handle)
-        # asyncio only
-        if self.cancel_on_lost:
-            self._driver.cancel_on_lost(hold)
-        # end
-        return of_block(self._driver, hold, block)
+    __aexit__ = cast("Exits", Exit())
 
-    def trying(self, timeout: Duration = 0, *, lease: Duration | None = None) -> Trying[Hold]:
+    def _instead_of(self, hold: model.Hold) -> model.Hold | None:
+        taken, owner = self._taken, hold.owner()
+        if taken is None or taken is hold or owner is None:
+            return None
+        return taken if operations.hold_of(self._core, owner) is taken else None
+
+    async def _leave_unknown(self) -> None:
+        await self.release()
+
+    def trying(
+        self, timeout: Duration = 0, *, lease: Duration | None = None
+    ) -> trying.Trying[Hold]:
         """Return a block that is entered whether or not the lock is acquired.
 
         For example ``async with lock.trying(timeout=1) as hold: if hold: ...``. Leaving the block
         releases the lock. The hold is empty and falsy if the lock was not acquired, and its
         ``holder`` tells who holds the lock, if that is known. Nothing is sent before the block,
-        which raises as `acquire` does.
-
-        Cost:
-            One round trip when it is free; one more to ask for the holder when it is not acquired.
+        which raises and costs as `acquire` does, and asks once more for a holder.
         """
         limit = check_timeout(blocking=True, timeout=timeout)
         seconds = self._lease if lease is None else lease_of(lease, self._driver)
-        return Trying(partial(self._try, limit, seconds))
-
-    async def _try(self, limit: float, lease: float | None, block: Block | None) -> Hold:
-        """Acquire for *block*, or for one that is entered by hand, or return an empty hold."""
-        driver, owner = self._driver, current_owner()
-        deadline = FOREVER if limit == FOREVER else driver.session.clock() + limit
-        step = self._core.acquire(owner, deadline, lease)
-        hold = await acquire_for(driver, step, self._tried, block, self.name)
-        if hold is not None:
-            return hold
-        refusal = await driver.run(self._core.refusal(limit))
-        return Hold(driver, NoHold(self._core.kind, self.name, owner.label, refusal.holder))
-
-    def _tried(self, block: Block | None, hold: AnyHold) -> Hold:
-        """Keep *hold* for *block*, or as long as the user keeps its object."""
-        face = Hold(self._driver, hold)
-        hold.hand(weakref.ref(face) if block is None else block.handle)
+        made = Trying(self._driver, self._core, limit, seconds)
         # asyncio only
-        if self.cancel_on_lost:
-            self._driver.cancel_on_lost(hold)
+        made.cancel_on_lost = self.cancel_on_lost
         # end
-        return face
-
-    __aexit__ = exits()
-
-    async def _leave(self, block: Block, raised: BaseException | None) -> None:
-        """Release what *block* acquired, in any task that leaves it."""
-        if block.over:
-            return
-        hold: AnyHold | None = block.got
-        if hold is None and (hold := self._left_by_hand()) is None:
-            await self.release()
-            return
-        if hold.state != HELD:
-            hold = self._in_place_of(hold, block)
-        driver = self._driver
-        own = raised is not None and driver.cancelled_by_loss(raised, hold)
-        # The lock itself may have released it inside. In a forked child it is the parent's.
-        once = hold.state != ENDED or driver.session.is_parents(hold.holder)
-        try:
-            await end_block(driver, hold.release(), block, raised, own=own, once=once)
-        except InterlockError as error:
-            shorten(error)
-            raise
-
-    def _in_place_of(self, hold: AnyHold, block: Block) -> AnyHold:
-        """Return what has taken the place of *hold*, which *block* acquired; or else *hold*.
-
-        A wait for a condition puts another one there. So does who releases the lock and acquires it
-        again inside, both by hand.
-        """
-        latest = hold.latest()
-        if latest.kept() or self._taken is None or block.owner is None:
-            return latest
-        return self._taken if self._core.hold_of(block.owner) == self._taken else latest
-
-    def _enter_by_hand(self, owner: Owner, hold: AnyHold) -> None:
-        """Note that *owner* entered by hand, and may leave by ``__aexit__`` or `release`."""
-        block = Block().of(self)
-        block.owner, block.got = owner, hold
-        self._by_hand.forget(self._is_over)
-        self._by_hand.enter(owner.identity, block)
-        hold.hand(weakref.ref(block), alone=False)
-
-    def _left_by_hand(self) -> AnyHold | None:
-        """Return the hold that a call of ``__aexit__`` by hand releases; None if none was entered.
-
-        It is the caller's. If the caller has nothing to leave, it is what was entered last.
-        """
-        me = current_owner()
-        block = self._by_hand.leave(me.identity, others=self._core.hold_of(me) is None)
-        return None if block is None else block.got
-
-    def _is_over(self, block: Block) -> bool:
-        return not block.got.latest().kept()
+        return made
 
     # asyncio only
     @awaited
     # end
     async def locked(self) -> bool:
         """Return whether anyone holds it; one round trip."""
-        return (await self._driver.run(self._core.status())).remaining is not None
+        return (await self._driver.run(operations.status(self._core))).remaining is not None
 
     # asyncio only
     @awaited
@@ -341,29 +685,27 @@ class Lock:
         return await self.hold_count() > 0
 
     async def hold_count(self) -> int:
-        """Return how often this owner holds it; one round trip, or none if the client knows of no hold."""
-        return await self._driver.run(self._core.depth_of(current_owner()))
+        """Return how often this owner holds it; one round trip, or none if it has no hold."""
+        return await self._driver.run(operations.depth_of(self._core, current_owner()))
 
     async def remaining(self) -> float | None:
         """Return the seconds that are left of any owner's lease, or None; one round trip."""
-        return (await self._driver.run(self._core.status())).remaining
+        return (await self._driver.run(operations.status(self._core))).remaining
 
     async def extend(self, lease: Duration) -> None:
-        """Lengthen the lease to at least *lease* seconds from now.
+        """Lengthen the lease to at least *lease* seconds from now; errors and cost as `release`."""
+        seconds = check_lease(lease)
+        check_long_lease(lease, self._driver)
+        try:
+            step = operations.extend_by(self._core, current_owner(), seconds)
+            await self._driver.perform(step)
+        except NotHeldError as error:
+            raise shorten(await self._told(error)) from None
+        except BaseException as error:
+            shorten(error)
+            raise
 
-        Raises:
-            NotHeldError: this owner does not hold it.
-            HoldLostError: it is lost.
-
-        Cost:
-            One round trip, and another one to name the present holder in NotHeldError.
-        """
-        seconds, driver = check_lease(lease), self._driver
-        check_long_lease(lease, driver)
-        step = self._core.extend(current_owner(), seconds)
-        await change_hold(driver, self._core, step)
-
-    async def force_release(self, *, holder: str | None = None, reason: str = "") -> bool:
+    async def force_release(self, holder: str | None = None, reason: str = "") -> bool:
         """Free it, or break the hold of *holder* alone; the holder hears of it at its next renewal.
 
         Args:
@@ -371,28 +713,85 @@ class Lock:
             reason: what the holder is told, as ``force-released: reason``; only with *holder*.
 
         Returns:
-            Whether it was locked, or held by *holder* until now.
-
-        Cost:
-            One round trip if nobody holds it, else three at most.
+            Whether it was locked, or held by *holder* until now; three round trips at most.
         """
-        if holder is None:
-            if reason:
-                raise ConfigError("a reason is for a holder: give holder= too")
-            return await self._driver.run(self._core.force_release())
-        if not isinstance(self._core, LockBase):
-            raise ConfigError(f"{self._core.kind} has no holder id: break the holds of its members")
-        holder, text = check_text(holder, "a holder"), check_reason(reason)
-        return await self._driver.run(self._core.force_release_of(holder, text))
+        if holder is None and reason:
+            raise ConfigError("a reason is for a holder: give holder= too")
+        if holder is not None:
+            holder, reason = check_text(holder, "a holder"), check_reason(reason)
+        return await self._driver.run(operations.force_release(self._core, holder, reason))
 
     @property
     def hold(self) -> Hold | None:
         """Return this owner's hold, or None; no round trip."""
-        owner = current_owner()
-        hold = self._core.hold_of(owner)
-        if hold is None:
-            return None
-        face = Hold(self._driver, hold)
-        if owner.in_job:  # its job may be over before the user releases it
-            hold.hand(weakref.ref(face), alone=False)
-        return face
+        hold = operations.hold_of(self._core, current_owner())
+        return None if hold is None else of_block(self._driver, hold, self)
+
+
+class Trying(_Entering, trying.Trying[Hold]):
+    """An acquire for ``async with``, which gives a falsy object if it fails.
+
+    Args:
+        driver: the client's.
+        core: the algorithm.
+        limit: seconds to wait.
+        lease: seconds after which a hold ends by itself; None if it is renewed.
+    """
+
+    __slots__ = ("_lease", "_limit")
+
+    def __init__(
+        self, driver: AsyncDriver, core: base.Lock, limit: float, lease: float | None
+    ) -> None:
+        super().__init__(driver, core)
+        self._limit, self._lease = limit, lease
+
+    async def __aenter__(self) -> Hold:
+        driver, core = self._driver, self._core
+        try:
+            hold = await self._enter(driver, core, self._limit, self._lease)
+            if hold is not None:
+                return hold
+            holder = await driver.run(operations.holder_of(core))
+        except BaseException as error:
+            shorten(error)
+            raise
+        made: Any = NoHold(core.kind, core.name, current_owner().label, holder)
+        return of_block(driver, made, self)
+
+    __aexit__ = cast("Exits", Exit())
+
+    async def _leave_by_hand(self, error: BaseException | None) -> None:
+        hold = self._by_hand.leave(current_owner().identity)
+        if hold is not None:
+            await self._leave_hold(hold, None, error)
+
+
+def _give_up(step: Step[Any] | None, error: BaseException) -> None:
+    """Leave nothing behind of *step*, which *error* has ended; None if it had not begun."""
+    if step is not None:
+        try:
+            step.give_up()
+        except BaseException:  # noqa: BLE001 - a second signal
+            step.give_up()
+    shorten(error)
+
+
+async def adopt(driver: AsyncDriver, ticket: Ticket | str, lease: Duration | None = None) -> Hold:
+    """Take over the hold that *ticket* stands for, as `Client.adopt` tells."""
+    given = tickets.Ticket.read(str(ticket) if isinstance(ticket, Ticket) else ticket)
+    core, owner = tickets.core_of(driver.session, given), current_owner()
+    lock, seconds = Lock(driver, core), lease_of(lease, driver)
+    entry = Job(lock) if owner.in_job else None
+    step = Adopt(core, owner, given.holder, given.token, seconds, entry)
+    try:
+        hold = await driver.perform(step)
+        assert hold is not None, "it raises instead"
+        note_line(hold, 2)
+        return of_block(driver, hold, lock)
+    except BaseException as error:
+        _give_up(step, error)
+        raise
+
+
+publish("interlock.asyncio", _Entering, Trying)  # help() shows no name of what is inside

@@ -89,6 +89,14 @@ class Report:
         return self.requirements.acl_line()
 
     @property
+    def tenant(self) -> str:
+        """Return the line for a user that may do everything with the keys of its prefix.
+
+        It is empty without a prefix.
+        """
+        return self.requirements.tenant_line()
+
+    @property
     def findings(self) -> tuple[Finding, ...]:
         """Return those of all servers."""
         return tuple(finding for server in self.servers for finding in server.findings)
@@ -113,6 +121,7 @@ class Report:
             "program": self.program,
             "servers": servers,
             "acl": self.acl,
+            "tenant": self.tenant,
         }
 
     def __str__(self) -> str:

@@ -13,8 +13,8 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from interlock._core.insight.card import CARD, INDEX
-from interlock._core.scripts.script import text_of
+from interlock._core.insight.card import index_of
+from interlock._core.scripts import loader
 from interlock.errors import ConfigError
 from interlock.inspection.kinds import KINDS
 from interlock.options import Options, check_name
@@ -31,8 +31,8 @@ OPTIONAL = frozenset({"pubsub", "cluster"})
 LIBRARY = "client|setinfo"
 """What tells the server which library connects; older servers refuse a rule with that name."""
 OPERATIONS = {
-    # To write cards, and to ask why a lock was released by force.
-    "cards": ("card_write", "forced_note_read"),
+    # To write cards, to read who has a lock, and to ask why it was released by force.
+    "cards": ("card_write", "card_holder", "forced_note_read"),
     # To list, show and break holds; to break one takes the rights of the lock, too.
     "operator": ("card_read", "lock_info", "forced_note_write", "forced_note_read"),
 }
@@ -40,13 +40,13 @@ OPERATIONS = {
 
 Clients do without cards, applications without operators.
 """
+TO_BREAK = frozenset({"get", "set"})
+"""What goes around the release of another client's hold, so that it takes effect once."""
 OTHERS = {
     "cards": ("client|setname", LIBRARY),
     "operator": ("scan", "zscan", "pubsub|numsub", "client|list", "info"),
 }
-"""Commands that no script calls."""
-CARDS = (CARD.format("*").replace("{*}", "*"), INDEX, "interlock_forced:*")
-"""Keys whose names have nothing to do with those of objects."""
+"""Commands that none of their scripts calls."""
 
 
 def objects() -> dict[str, tuple[str, ...]]:
@@ -58,7 +58,7 @@ def objects() -> dict[str, tuple[str, ...]]:
 def _called(script: str) -> frozenset[str]:
     """Return the commands that *script* calls; PUBLISH, which has two names, is not among them."""
     own = _INSPECTION.joinpath(f"{script}.lua")
-    text = own.read_text(encoding="utf-8") if own.is_file() else text_of(script)
+    text = own.read_text(encoding="utf-8") if own.is_file() else loader.text_of(script)
     return frozenset(_CALL.findall(_COMMENT.sub("", text))) - OPTIONAL
 
 
@@ -100,11 +100,14 @@ class Requirements:
         """Return the line of an ACL file that permits that to a user, and nothing more."""
         known = objects() | OPERATIONS
         scripts = [script for kind in self.objects for script in known[kind]]
-        commands = ["evalsha", "eval", *sorted(frozenset[str]().union(*map(_called, scripts)))]
+        called = frozenset[str]().union(*map(_called, scripts))
         kinds = [KINDS[kind] for kind in self.objects if kind in KINDS]
+        if "spin_lock" in self.objects or any(kind.breaks for kind in kinds):
+            called |= TO_BREAK
+        commands = ["evalsha", "eval", *sorted(called)]
         keys, channels = self._places()
         if len(kinds) < len(self.objects):
-            keys += CARDS
+            keys += self._cards()
         if self.options.pubsub == "off" or not any(kind.channel for kind in kinds):
             channels = ()
         if channels:
@@ -130,10 +133,26 @@ class Requirements:
             )
         )
 
+    def tenant_line(self) -> str:
+        """Return the line for a user that may do everything, with the client's prefix alone.
+
+        It is empty for a client without a prefix.
+        """
+        if self.options.prefix is None:
+            return ""
+        keys, channels = _of_tenant(self.options.prefix)
+        rules = (*_rules("~", keys), *_rules("&", channels))
+        return " ".join(("user app on >secret resetkeys resetchannels +@all", *rules))
+
+    def _cards(self) -> tuple[str, ...]:
+        """Return what an ACL calls the keys whose names have nothing to do with those of objects."""
+        prefix = self.options.prefix or ""
+        beginning = f"{{{prefix}*" if prefix else "*"
+        return f"interlock_client:{beginning}", index_of(prefix), f"interlock_forced:{beginning}"
+
     def _places(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return what an ACL calls the keys and the channels of the objects."""
-        mapper = self.options.name_mapper
-        own = inner = self.names if mapper is None else check_name(mapper(self.names))
+        own = inner = (self.options.prefix or "") + self.names
         if "{" not in inner:  # Redisson's rule
             inner = f"{{{inner}" if inner.endswith("*") else f"{{{inner}}}"
         beside = inner if inner.endswith("*") else f"{inner}:*"
@@ -141,6 +160,12 @@ class Requirements:
             inner += "*"
         ours = (f"interlock_*{inner}", f"redisson_*{inner}")
         return (own, beside, *ours), ours
+
+
+def _of_tenant(prefix: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what an ACL calls all keys and channels of clients with *prefix*."""
+    within = f"*{{{prefix}*"
+    return (f"{prefix}*", within), (within,)
 
 
 def _rules(mark: str, patterns: Iterable[str]) -> tuple[str, ...]:

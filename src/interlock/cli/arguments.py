@@ -59,6 +59,17 @@ def add_url(parser: argparse.ArgumentParser) -> None:
         help="the server (default: $INTERLOCK_URL, $REDIS_URL); `ps` shows a URL that is typed, "
         "and not one of a variable, to every user of this machine",
     )
+    add_prefix(parser)
+
+
+def add_prefix(parser: argparse.ArgumentParser) -> None:
+    """Teach *parser* what all keys begin with."""
+    parser.add_argument(
+        "--prefix",
+        metavar="TEXT",
+        help="what all keys begin with, such as acme:, as of Options.prefix; names are given and "
+        "told without it (default: that of the URL, ?prefix=acme:)",
+    )
 
 
 def urls_of(environ: Mapping[str, str]) -> list[str]:
@@ -90,22 +101,30 @@ def credentials_of(environ: Mapping[str, str]) -> FileCredentials | None:
     return FileCredentials(path) if path else None
 
 
-def open_servers(given: Mapping[str, Any], environ: Mapping[str, str]) -> Endpoint | Cluster:
-    """Return the servers that were named; errors as `url_of`, and ConfigError for a wrong URL."""
-    return open_url(url_of(given, environ), credentials_of(environ))
+def options_of(given: Mapping[str, Any], environ: Mapping[str, str]) -> Options:
+    """Return the options of a client, as the command line and the environment have them."""
+    return Options(prefix=given.get("prefix"), credentials=credentials_of(environ))
+
+
+def open_servers(
+    given: Mapping[str, Any], environ: Mapping[str, str]
+) -> tuple[Endpoint | Cluster, Options]:
+    """Return the servers that were named, and the options of those who ask them.
+
+    Errors as `url_of`, and ConfigError for a URL or a prefix that cannot be.
+    """
+    return open_url(url_of(given, environ), options_of(given, environ))
 
 
 def open_reader(given: Mapping[str, Any], environ: Mapping[str, str]) -> Reader:
     """Return what reads the locks of the server that was named; errors as `open_servers`."""
     from interlock.inspection import Reader  # noqa: PLC0415 - `interlock run` starts without it
 
-    return Reader(open_servers(given, environ), Options())
+    return Reader(*open_servers(given, environ))
 
 
 def open_client(
-    given: Mapping[str, Any], environ: Mapping[str, str], *, card: bool = False, log: bool = True
+    given: Mapping[str, Any], environ: Mapping[str, str], *, card: bool = False
 ) -> interlock.Client:
     """Return a client of the server that was named; without *card* it tells operators nothing."""
-    return interlock.connect(
-        url_of(given, environ), credentials=credentials_of(environ), card=card, log=log
-    )
+    return interlock.connect(url_of(given, environ), options=options_of(given, environ), card=card)

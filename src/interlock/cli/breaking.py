@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from interlock._core.model.foreign_text import safe
-from interlock._drivers.background.log import log_break
+from interlock._drivers.background.log import LOGGER, log_break
 from interlock.cli.arguments import add_url, open_client
 from interlock.cli.status import Status, UsageError, log_to_stderr, say, user
 from interlock.inspection.words import called, duration
@@ -13,7 +14,8 @@ from interlock.options import check_reason
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    import logging
+    from collections.abc import Generator, Mapping, Sequence
 
     from interlock.inspection import HolderInfo
 
@@ -52,10 +54,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
     """Break the hold, and return the exit status."""
     name, reason = given["name"], check_reason(given["reason"]).strip()
-    # The record is this command's own: it names the user, and comes whatever happens next.
     log_to_stderr()
     # With a card it may leave a note that the hold was broken, also without a reason.
-    with open_client(given, environ, card=True, log=False) as client:
+    with _own_record(), open_client(given, environ, card=True) as client:
         info = client.describe(name)
         holders = () if info is None else info.holders
         if not given["holder"] and len(holders) > 1:
@@ -76,6 +77,20 @@ def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
         log_break(info.kind, name, hold.holder, reason or "no reason was given", user())
         print(f"broke {told}")
     return 0
+
+
+@contextlib.contextmanager
+def _own_record() -> Generator[None]:
+    """Log only this command's own record: it names the user, and comes whatever happens next."""
+
+    def names_user(record: logging.LogRecord) -> bool:
+        return hasattr(record, "user")
+
+    LOGGER.addFilter(names_user)
+    try:
+        yield
+    finally:
+        LOGGER.removeFilter(names_user)
 
 
 def _refuse(name: str, holder: str | None, holders: Sequence[HolderInfo]) -> Status:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.cli.arguments import add_url, open_servers
 from interlock.cli.status import UsageError, log_to_stderr, need, say, until_signalled
-from interlock.options import Options
 
 if TYPE_CHECKING:
     import argparse
@@ -46,7 +45,7 @@ def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
 
     log_to_stderr()
     config = uvicorn.Config(
-        make_app(open_servers(given, environ), Options()),
+        make_app(*open_servers(given, environ)),
         log_level="error",
         http="h11",  # refuses a request with several hosts
         ws="none",

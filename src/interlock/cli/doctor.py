@@ -12,8 +12,8 @@ from interlock._version import __version__
 from interlock.check import Requirements, ServerReport, Severity, examine
 from interlock.check.requirements import OPERATIONS, objects
 from interlock.check.try_out import try_out
-from interlock.cli.arguments import credentials_of, urls_of
-from interlock.cli.status import Status
+from interlock.cli.arguments import add_prefix, options_of, urls_of
+from interlock.cli.status import Status, UsageError
 from interlock.sync.client import connect
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--for", dest="objects", action="append", choices=kinds, metavar="OBJECT", help=told)
     told = "how its objects are called: a name, or the beginning of names and * (default: *)"
     add("--names", default="*", metavar="NAMES", help=told)
+    add_prefix(parser)
     told = (
         "let two clients play refuse, wake, grant, renew and expire on a throw-away name, and say "
         "what this server did"
@@ -65,15 +66,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
     """Look, print what was found, and return the exit status."""
     chosen = given["objects"] or ["lock"]
-    requirements = Requirements(
-        tuple(objects()) if "all" in chosen else tuple(chosen), given["names"]
-    )
-    urls, credentials = given["urls"] or urls_of(environ) or (None,), credentials_of(environ)
-    servers = {url: open_url(url, credentials) for url in urls}
-    report = examine(servers.values(), requirements)
+    kinds = tuple(objects()) if "all" in chosen else tuple(chosen)
+    requirements = Requirements(kinds, given["names"])
+    urls, options = given["urls"] or urls_of(environ) or (None,), options_of(given, environ)
+    opened = [open_url(url, options) for url in urls]
+    servers = dict(zip(urls, [each for each, _ in opened], strict=True))
+    if len({each.prefix for _, each in opened}) > 1:
+        raise UsageError("the URLs have several prefixes: look at them one by one")
+    options = opened[0][1]
+    report = examine(servers.values(), replace(requirements, options=options))
     if given["try"] and report.reached:
         for url, each in servers.items():
-            scenes = try_out(partial(connect, url, credentials=credentials), given["names"])
+            scenes = try_out(partial(connect, url, options=options), given["names"])
             tried = ServerReport(f"two clients of {each.where}", reached=True, findings=scenes)
             report = replace(report, servers=(*report.servers, tried))
     # The rights are of no use to those who have no server yet.
@@ -89,4 +93,9 @@ def _text(report: Report, objects: Sequence[str], names: str) -> str:
         f"A user with all the rights of {', '.join(objects)} under {names!r}, and no others (--for "
         f"cards adds those to write cards, and --for operator those to read them):\n{report.acl}"
     )
+    if report.tenant:
+        line += (
+            "\n\nA user that may do everything with the keys and channels of that prefix, and nothing "
+            f"with those of others:\n{report.tenant}"
+        )
     return f"{report}\n\ninterlock {__version__} on {report.program}\n\n{line}"

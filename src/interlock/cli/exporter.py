@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from interlock.cli.arguments import add_url, open_servers
 from interlock.cli.status import UsageError, log_to_stderr, need, say, until_signalled
-from interlock.options import Options
 
 if TYPE_CHECKING:
     import argparse
@@ -47,7 +46,7 @@ def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
 
     log_to_stderr()
     registry = prometheus_client.CollectorRegistry()
-    registry.register(Fleet(open_servers(given, environ), Options()))
+    registry.register(Fleet(*open_servers(given, environ)))
     host, port = given["listen"]
     with until_signalled():
         try:

@@ -50,6 +50,7 @@ class RunOptions:
     command: tuple[str, ...] = ()
     shell_text: str | None = None
     urls: tuple[str, ...] = ()
+    prefix: str | None = None
     wait: float | None = None
     mode: Mode = "plain"
     limit: int | None = None

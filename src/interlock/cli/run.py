@@ -10,7 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import interlock
-from interlock.cli.arguments import credentials_of, duration, lease, positive_duration, urls_of
+from interlock.cli.arguments import (
+    add_prefix,
+    credentials_of,
+    duration,
+    lease,
+    positive_duration,
+    urls_of,
+)
 from interlock.cli.job import POSIX, Interrupted, RunOptions, Signals, Supervision, start
 from interlock.cli.status import UsageError, say
 from interlock.errors import AcquireTimeoutError, HoldLostError, InterlockError
@@ -95,6 +102,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "several times: hold a majority of independent servers"
     )
     add("--url", dest="urls", action="append", metavar="URL", help=text)
+    add_prefix(parser)
     add("-v", "--verbose", action="store_true", help="say how long the wait was, and for whom")
 
 
@@ -142,7 +150,7 @@ def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
 
 
 def _run(options: RunOptions, environ: Mapping[str, str], signals: Signals) -> int:
-    chosen = Options(credentials=options.credentials)
+    chosen = Options(prefix=options.prefix, credentials=options.credentials)
     if options.lease is not None:
         chosen = chosen.replace(lease=options.lease)
     status = options.conflict_exit_code
@@ -249,6 +257,8 @@ def _explain_conflict(error: AcquireTimeoutError, options: RunOptions) -> None:
 def _holders(error: InterlockError, options: RunOptions) -> str:
     if options.limit is not None:
         return f"{options.limit} others"
+    if isinstance(error, AcquireTimeoutError) and error.program:
+        return f"{error.program} (pid {error.pid} on {error.host})"
     return getattr(error, "holder", None) or "somebody"
 
 

@@ -38,7 +38,7 @@ def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
     name = given["name"]
     with open_reader(given, environ) as reader:
         info, account = account_of(reader, name)
-    commands = [_with_url(command, given["url"]) for command in account.commands]
+    commands = [_with_server(command, given) for command in account.commands]
     if given["json"]:
         told = {
             "name": name,
@@ -55,10 +55,14 @@ def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
     return Status.FOUND if info is None else 0
 
 
-def _with_url(command: str, url: str | None) -> str:
-    """Return *command* for the server at *url*, which is not shown if it may have a password."""
+def _with_server(command: str, given: Mapping[str, Any]) -> str:
+    """Return *command* with the server as *given*, but for a URL that may have a password."""
     ours, word, *rest = command.split(" ", 2)
-    if url is None or ours != "interlock":
+    if ours != "interlock":
         return command
-    shown = "URL" if "@" in url or "?" in url else word_of(url)
-    return " ".join((ours, word, "--url", shown, *rest))
+    url, prefix, options = given["url"], given["prefix"], list[str]()
+    if url is not None:
+        options += ("--url", "URL" if "@" in url or "?" in url else word_of(url))
+    if prefix is not None:
+        options += ("--prefix", word_of(prefix))
+    return " ".join((ours, word, *options, *rest))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
-from interlock._core.insight.card import CARD, FORMAT, INDEX
+from interlock._core.insight.card import CARD, FORMAT, index_of
 from interlock._core.insight.connection_name import client_in_names, client_part
 from interlock._core.model.foreign_text import safe
 from interlock._links.cluster import Cluster
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from interlock._links.endpoint import Endpoint
     from interlock.inspection.service import Service
 
+ID = 36
+"""Characters of a client's id."""
 LONGEST_VALUE, LONGEST_TEXT, LONGEST_ID = 4096, 300, 100
 """Bytes of one value that are read; characters of a name that a card tells; bytes of an id."""
 LONGEST_TIME = 10 * 365 * 86400.0
@@ -41,7 +43,6 @@ BACK_WITHIN = 60
 TOGETHER = 50
 """Whole cards that are read at once."""
 CARD_READ = load("card_read")
-_BEGIN, _END = CARD.format("\n").split("\n")
 Place: TypeAlias = tuple[str, str]
 """Two of: a holder id or the ids of permits, a key, a kind."""
 
@@ -80,6 +81,7 @@ class CardReader:
     def __init__(self, service: Service, *, closely: bool = False) -> None:
         self._service = service
         self._closely = closely
+        self._prefix = service.options.prefix or ""
         self._kept: dict[str, Card | None] = {}
 
     def of(self, clients: Iterable[str]) -> dict[str, Card]:
@@ -89,7 +91,7 @@ class CardReader:
         by_node: dict[Endpoint, list[str]] = {}
         for client_id in set(clients) - self._kept.keys() - {""}:
             self._kept[client_id] = None
-            key = CARD.format(client_id)
+            key = CARD.format(self._prefix + client_id)
             by_node.setdefault(self._service.owner(key), []).append(key)
         for node, keys in by_node.items():
             self._kept |= {card.client.client_id: card for card in self._read(node, keys, whole=1)}
@@ -99,7 +101,7 @@ class CardReader:
         """Yield the cards that tell a number of one of *words* (``waits``); most need no reading."""
         for node, keys in self._keys():
             wanted = [
-                CARD.format(head.client.client_id)
+                CARD.format(self._prefix + head.client.client_id)
                 for head in self._read(node, keys, whole=0)
                 if any(_whole(head.about.get(word)) for word in words)
             ]
@@ -109,15 +111,21 @@ class CardReader:
         """Yield the keys of all cards, some at a time, with the server that has them."""
         if isinstance(self._service.servers, Cluster):
             for node in self._service.nodes:
-                for keys in self._service.scan(node, "hash", f"{_BEGIN}*{_END}"):
-                    yield node, keys
+                for keys in self._service.scan(node, "hash", CARD.format(f"{self._prefix}*")):
+                    # What is in front of an id is another tenant's prefix.
+                    yield node, [key for key in keys if len(self._client_of(key)) == ID]
             return
-        [node], cursor = self._service.nodes, ""
+        [node], cursor, index = self._service.nodes, "", index_of(self._prefix)
         while cursor != "0":
-            told, flat = self._service.one(node, "ZSCAN", INDEX, cursor or "0", "COUNT", STEP)
+            told, flat = self._service.one(node, "ZSCAN", index, cursor or "0", "COUNT", STEP)
             cursor = told.decode()
             ids = [text_of(each) for each in flat[::2] if len(each) <= LONGEST_ID]
-            yield node, [CARD.format(each) for each in ids]
+            yield node, [CARD.format(self._prefix + each) for each in ids]
+
+    def _client_of(self, key: str) -> str:
+        """Return the client whose card is *key*."""
+        before, after = CARD.format(f"{self._prefix}\n").split("\n")
+        return key.removeprefix(before).removesuffix(after)
 
     def _read(self, node: Endpoint, keys: list[str], *, whole: int) -> Iterator[Card]:
         """Yield the cards that there are; *whole* ones are long, and only a few come together."""
@@ -127,7 +135,7 @@ class CardReader:
             replies = self._service.run(node, CARD_READ, calls)
             for key, reply in zip(some, replies, strict=True):
                 if reply is not None and not isinstance(reply, ReplyError):
-                    client_id = safe(key.removeprefix(_BEGIN).removesuffix(_END))
+                    client_id = safe(self._client_of(key))
                     yield self._with_connection(read_card(client_id, reply))
 
     def _with_connection(self, card: Card) -> Card:
@@ -177,8 +185,9 @@ def read_card(client_id: str, reply: object) -> Card:
         host=_short(told.get("host")),
         pid=_whole(told.get("pid")),
         program=_short(told.get("program")),
-        # One round may be late because its thread was; two are not. The last card is never renewed.
-        answering=None if told.get("last") is True else silent < 2 * period + 1,
+        # One round may be late because its thread was; two are not. The last card is never renewed,
+        # so its age is no silence.
+        answering=True if silent < 2 * period + 1 else None if told.get("last") is True else False,
         silent=silent,
         holds=_whole(told.get("holds")),
         waits=_whole(told.get("waits")),
@@ -213,6 +222,7 @@ def _add(card: Card, name: str, told: dict[str, Any]) -> None:
             lease=_bounded(told.get("lease", 0), 0, LONGEST_TIME),
             renewed=told.get("renewed") is True,
             thread=thread,
+            place=_short(told.get("place")),
             trace_id=_short(told.get("trace")),
             owner=owner,
         )

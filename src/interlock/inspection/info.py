@@ -70,6 +70,7 @@ class HolderInfo:
         lease: seconds of one renewal, or of the whole hold.
         renewed: whether it is renewed.
         thread: the thread or task.
+        place: the line that acquired it, as ``file:line``.
         trace_id: of the trace in which it was acquired.
         owner: tells the threads and tasks of one client apart.
     """
@@ -83,6 +84,7 @@ class HolderInfo:
     lease: float | None = None
     renewed: bool | None = None
     thread: str = ""
+    place: str = ""
     trace_id: str = ""
     owner: int | None = None
 
@@ -109,10 +111,13 @@ class WaiterInfo:
             name that begins with the client's id.
         client: the client, as far as it is known.
         waited: seconds; None where no card tells.
-        remaining: seconds for which its place in a fair queue is kept; None without a queue.
+        remaining: seconds for which its place in a fair queue is kept; None without one.
         thread: the thread or task; empty where no card tells.
         owner: as of `HolderInfo`.
         deadlock: whether it waits in a deadlock.
+        position: its place in the server's queue, from 1; None if it stands in none.
+        polls: whether it stands there without being able to listen, so that it asks again and again.
+        granted: seconds since it was granted the lock, which ended without its release; else None.
     """
 
     holder: str
@@ -122,6 +127,9 @@ class WaiterInfo:
     thread: str = ""
     owner: int | None = None
     deadlock: bool = False
+    position: int | None = None
+    polls: bool = False
+    granted: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +137,14 @@ class LockInfo:
     """One lock, or another object with holders, as the server had it.
 
     Attributes:
-        name: the key in Redis; of an election its name.
+        name: what its users call it.
         kind: the factory of such an object (``"fair_lock"``), as far as the server shows it.
         mode: ``"read"`` or ``"write"`` for a read/write lock, else empty.
         holders: who holds it; of very many only the first.
         holder_count: how many hold it.
         remaining: seconds until the last hold ends unless it is renewed; None if never.
-        waiters: who waits: the fair queue in its order, or those of whom cards tell, the longest
-            wait first; of very many only some.
+        waiters: who waits: first the server's queue in its order, then others of whom cards tell,
+            the longest wait first; of very many only some.
         waiting: how many wait in the fair queue, or else how many clients listen for a release.
         free: free permits of a semaphore, or the count of a latch; else None.
         total: all permits of a semaphore, or the count that a latch was set up with, if Python has

@@ -13,11 +13,8 @@ from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from interlock._core.locks import forced
-from interlock._core.locks.fair_lock import FairLock
-from interlock._core.locks.fenced_lock import FencedLock
-from interlock._core.locks.lock import Lock
 from interlock._core.model import names
-from interlock._core.objects.election import Election
+from interlock._core.model.names import barrier_key, limited_channel, limited_permits
 from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -37,10 +34,9 @@ def itself(name: str) -> str:
 class Kind:
     """A row of the catalogue.
 
-    Its rights follow from its *scripts*; a kind that is made of others has none. An operator
-    *breaks* a hold, unless nobody has any. Cards and notes know it by its *key*. The reader looks
-    at the key *seen_at*, which is of *type* in the words of the command TYPE; it does not tell of a
-    kind without one.
+    Its rights follow from its *scripts*; a kind that is made of others has none. An operator *breaks* a hold, unless nobody has any. Cards
+    and notes know it by its *key*. The reader looks at the key *seen_at*, which is of *type* in the
+    words of the command TYPE; it does not tell of a kind without one.
     """
 
     scripts: tuple[str, ...] = ()
@@ -73,36 +69,36 @@ def _scripts(prefix: str, words: str) -> tuple[str, ...]:
 
 
 _LOCK = (
-    *_scripts("lock", "acquire release renew pass_locally force_release query give"),
+    *_scripts("lock", "acquire ask release give renew query"),
     *_scripts("locks", "acquire release"),
 )
+_RENEWED = _scripts("lock", "renew query")
 
 KINDS = {
-    "lock": Kind(_LOCK, names.lock_channel, forced.by_its_class(Lock), type="hash"),
+    "lock": Kind(_LOCK, names.lock_channel, forced.lock, type="hash"),
     "fair_lock": Kind(
-        (*_scripts("fair_lock", "acquire release force_release"), "lock_renew", "lock_query"),
+        _scripts("fair", "ask release") + _RENEWED,
         names.lock_channel,
-        forced.by_its_class(FairLock),
+        forced.fair_lock,
         type="hash",
     ),
     "fenced_lock": Kind(
-        _LOCK + _scripts("fenced_lock", "acquire release"),
+        _LOCK + _scripts("fenced", "acquire ask release"),
         names.lock_channel,
-        forced.by_its_class(FencedLock),
+        forced.fenced_lock,
         type="hash",
         token=names.fence_token,
     ),
     "read_write_lock": Kind(
-        _scripts("read_lock", "acquire release renew")
-        + _scripts("write_lock", "acquire release")
-        + _scripts("read_write_lock", "query force_release")
-        + ("lock_renew",),
+        _scripts("read", "acquire ask release renew write_query")
+        + _scripts("write", "acquire ask release")
+        + _RENEWED,
         names.read_write_channel,
         forced.read_write_lock,
         type="hash",
     ),
     "group_lock": Kind(
-        _scripts("group_lock", "acquire release renew force_release query"),
+        _scripts("group", "acquire release renew query break"),
         names.lock_channel,
         forced.group_lock,
         type="hash",
@@ -112,43 +108,48 @@ KINDS = {
     "multi_lock": Kind(),
     "red_lock": Kind(),
     "leased_semaphore": Kind(
-        _scripts("leased_semaphore", "acquire release renew query add set leave try_set")
-        + _scripts("semaphore", "delete expire"),
+        _scripts("leased", "acquire ask release renew query add set try_set delete"),
         names.semaphore_channel,
         forced.leased_semaphore,
         type="zset",
         seen_at=names.permit_leases,
     ),
-    # It is the leased semaphore of its name.
-    "limited": Kind(),
+    "limited": Kind(
+        _scripts("limited", "acquire ask release renew query"),
+        limited_channel,
+        forced.limited,
+        limited_permits,
+        type="zset",
+        seen_at=limited_permits,
+    ),
     "semaphore": Kind(
-        _scripts("semaphore", "acquire release drain undo try_set query leave")
-        + _scripts("semaphore", "delete add set total expire"),
+        _scripts("semaphore", "acquire release undo drain set try_set delete query"),
         names.semaphore_channel,
         type="string",
     ),
     "count_down_latch": Kind(
-        (*_scripts("latch", "try_set set_up count_down query delete"), "semaphore_expire"),
+        _scripts("latch", "try_set set_up count_down query delete"),
         names.latch_channel,
         type="string",
     ),
     "event": Kind(_scripts("event", "set clear query"), names.event_channel),
     "condition": Kind(
-        # This is for a condition of a plain lock.
-        (*_LOCK, *_scripts("condition", "enlist look notify end leave"), "waiting_renew"),
-        names.condition_channel,
+        # Of any lock that it may be of.
+        _LOCK
+        + _scripts("condition", "wait notify look leave")
+        + _scripts("fenced", "condition_wait")
+        + _scripts("write", "condition_wait")
+        + _scripts("read", "condition_wait"),
+        names.lock_channel,
     ),
     "barrier": Kind(
-        (*_scripts("barrier", "arrive look end query leave"), "waiting_renew"),
-        names.barrier_channel,
+        _scripts("barrier", "arrive end query"),
+        barrier_key,
     ),
     "election": Kind(
-        _scripts("fenced_lock", "acquire release")
-        + _scripts("lock", "renew query force_release")
-        + _scripts("election", "announce query"),
+        _scripts("election", "ask release query") + _RENEWED,
         lambda name: names.lock_channel(names.election_key(name)),
-        # An operator is no candidate.
-        forced.by_its_class(lambda session, name: Election(session, name, None, lambda: ("", 0))),
+        forced.election,
         names.election_key,
         type="hash",
         seen_at=names.election_key,

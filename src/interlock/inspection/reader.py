@@ -22,10 +22,16 @@ from typing import TYPE_CHECKING, Any, cast
 from interlock._core.insight.card import BY_TICKET
 from interlock._core.locks.transfer import LEFT_MARK, TICKET_MARK
 from interlock._core.model import names
+from interlock._core.model.names import (
+    leased_queue,
+    limited_permits,
+    limited_queue,
+    waiting_queue,
+)
 from interlock._links.cluster import Cluster
 from interlock._links.resp import ReplyError
 from interlock.errors import ConfigError, ServerUnavailableError
-from interlock.inspection.cards import CardReader, Place
+from interlock.inspection.cards import LONGEST_TIME, CardReader, Place
 from interlock.inspection.deadlocks import Deadlock, DeadlockStep, rings
 from interlock.inspection.info import ClientInfo, HolderInfo, LockInfo, WaiterInfo
 from interlock.inspection.kinds import KINDS, around, itself, name_in, seen
@@ -53,7 +59,11 @@ GONE = -2
 """What PTTL returns for a key that does not exist."""
 OURS, READ_ENTRY = ("redisson_", "interlock_"), ":rwlock_timeout:"
 """How keys begin that are no names of locks, and what is within the keys of readers' entries."""
-_HOLDER = re.compile(r"[0-9a-f-]+:[0-9]+(:write)?", re.IGNORECASE)
+_HOLDER = re.compile(r"[0-9a-f-]+:[0-9]+(/[0-9]+)?(:write)?", re.IGNORECASE)
+_MEMBER = re.compile(
+    r"([0-9a-f-]+:[0-9]{12}(?:/[0-9]+)?(?::write)?)(?:\*[0-9]+)?(?:%[0-9]+)?(\??)", re.IGNORECASE
+)
+"""Who stands in the queue of a lock: the holder that it will be, and whether it cannot listen."""
 _DEPTH = re.compile("[0-9]{1,10}")
 _NOBODY = {TICKET_MARK: BY_TICKET, LEFT_MARK: LEFT_LOCKED}
 """How client ids begin that no client has -> what such a hold is called."""
@@ -78,6 +88,7 @@ class Reader(AbstractContextManager["Reader"]):
 
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
         self._service = Service(servers, options)
+        self._prefix = options.prefix or ""
         self._forget()
 
     def __exit__(self, *error: object) -> None:
@@ -88,7 +99,7 @@ class Reader(AbstractContextManager["Reader"]):
         self._service.close()
 
     def pages(self, pattern: str = "*", kinds: Iterable[str] = ()) -> Iterator[list[LockInfo]]:
-        """Yield the locks whose keys match *pattern*, as of `Client.locks`, some at a time.
+        """Yield the locks whose names match *pattern*, as of `Client.locks`, some at a time.
 
         A semaphore and a latch look like any other number. So without *kinds* only those are told
         that a client waits for, as cards tell. A number that nobody waits for is told as a
@@ -100,7 +111,7 @@ class Reader(AbstractContextManager["Reader"]):
         wanted = frozenset(kinds)
         if unknown := sorted(wanted - seen().keys()):
             raise ConfigError(f"wanted kinds of {', '.join(seen())}, found {unknown[0]!r}")
-        pattern, told = check_text(pattern, "a pattern"), set[int]()
+        pattern, told = self._prefix + check_text(pattern, "a pattern"), set[int]()
         latches = "count_down_latch" in wanted and "semaphore" not in wanted
         with self._service.asked():
             self._forget()
@@ -118,14 +129,15 @@ class Reader(AbstractContextManager["Reader"]):
                         for info in self._finish(node, new)
                     ]
                     if page := [info for info in page if not wanted or info.kind in wanted]:
-                        yield page
+                        yield [self._named(info) for info in page]
 
-    def describe(self, key: str) -> LockInfo | None:
-        """Return all that is known about the lock *key*; None if nobody holds or awaits it."""
-        key = check_name(key)
+    def describe(self, name: str) -> LockInfo | None:
+        """Return all that is known about the lock *name*; None if nobody holds or awaits it."""
+        key = self._key(name)
         # The number of a leased semaphore looks like that of a plain one, so its leases come first.
         places = [
             (names.permit_leases(key), "leased_semaphore"),
+            (limited_permits(key), "limited"),
             (key, ""),
             (names.election_key(key), "election"),
         ]
@@ -133,25 +145,28 @@ class Reader(AbstractContextManager["Reader"]):
             self._forget(closely=True)
             node = self._service.owner(key)
             found = self._finish(node, self._look(node, places, ALL)[:1], ALL)
-        return found[0] if found else None
+        return self._named(found[0]) if found else None
 
-    def type_of(self, key: str) -> str:
-        """Return the type of the key *key*, in the words of the command TYPE."""
+    def type_of(self, name: str) -> str:
+        """Return the type of the key that is called *name*, in the words of the command TYPE."""
+        key = self._key(name)
         with self._service.asked():
             return text_of(self._service.one(self._service.owner(key), "TYPE", key))
 
-    def note(self, key: str, holder: str) -> str:
+    def note(self, name: str, holder: str) -> str:
         """Return why the hold of *holder* was broken, unless its program has read that already."""
+        key = self._key(name)
         with self._service.asked():
             command = ("GET", names.forced_note(key, holder))
             [reply] = self._service.ask(self._service.owner(key), [command], may_lack=True)
         return text_of(reply) if isinstance(reply, bytes) else ""
 
-    def last_end(self, key: str) -> End | None:
-        """Return how the last hold of the lock *key* ended, if that was in the last minute.
+    def last_end(self, name: str) -> End | None:
+        """Return how the last hold of the lock *name* ended, if that was in the last minute.
 
         Only holds of more than a second are told, and only by clients that write cards.
         """
+        key = self._key(name)
         keys = {kind.key(key) for kind in KINDS.values()}
         with self._service.asked():
             ends = [each for card in self._cards.all("ended") for each in card.ends.items()]
@@ -162,6 +177,20 @@ class Reader(AbstractContextManager["Reader"]):
         """Return the deadlocks among all clients that write cards, as of the last look."""
         with self._service.asked():
             return self._all_cards().deadlocks
+
+    # Names and keys: all below is told of keys with the prefix.
+
+    def _key(self, name: str) -> str:
+        name = check_name(name)
+        if isinstance(self._service.servers, Cluster):
+            names.check_one_slot(name)
+        return self._prefix + name
+
+    def _name_of(self, key: str) -> str:
+        return name_in(key, names.election_key).removeprefix(self._prefix)
+
+    def _named(self, info: LockInfo) -> LockInfo:
+        return replace(info, name=self._name_of(info.name))
 
     # Which keys may be locks.
 
@@ -198,7 +227,7 @@ class Reader(AbstractContextManager["Reader"]):
         """Return those of *places* that are locks, with *limit* holders and waiters of each."""
         election = around(names.election_key)[0]
         places = [(key, "election" if key.startswith(election) else kind) for key, kind in places]
-        calls: list[Call] = [(6, *_script_keys(key, kind), limit) for key, kind in places]
+        calls: list[Call] = [(8, *_script_keys(key, kind), limit) for key, kind in places]
         replies, found = self._service.run(node, LOCK_INFO, calls), list[LockInfo]()
         for (key, kind), reply in zip(places, replies, strict=True):
             if code_of(reply) not in ("", "MOVED", "ASK", "TRYAGAIN"):
@@ -268,11 +297,13 @@ class Reader(AbstractContextManager["Reader"]):
             told = Told()
             for ring in rings(_noted(self._cards.all("waits", "permits"), told)):
                 steps = [
-                    DeadlockStep(client, wait.thread, key, each.holder, wait.waited or 0.0)
+                    DeadlockStep(
+                        client, wait.thread, self._name_of(key), each.holder, wait.waited or 0.0
+                    )
                     for client, wait, key, hold in ring
                     for info in self._look(self._service.owner(key), [(key, "")], ALL)
                     for each in info.holders
-                    if each.holder.removesuffix(":write") == hold.holder
+                    if _bare(each.holder) == hold.holder
                 ]
                 # Servers have the last word on who holds a lock.
                 if len(steps) == len(ring):
@@ -310,10 +341,10 @@ def read_deadlocks(servers: Endpoint | Cluster, options: Options) -> list[Deadlo
         return reader.deadlocks()
 
 
-def read_lock(servers: Endpoint | Cluster, options: Options, key: str) -> LockInfo | None:
-    """Return what is known of the lock *key*; errors as `Reader`. It blocks."""
+def read_lock(servers: Endpoint | Cluster, options: Options, name: str) -> LockInfo | None:
+    """Return what is known of the lock *name*; errors as `Reader`. It blocks."""
     with Reader(servers, options) as reader:
-        return reader.describe(key)
+        return reader.describe(name)
 
 
 # Names and keys.
@@ -333,11 +364,15 @@ def _script_keys(key: str, kind: str) -> tuple[str, ...]:
     if not kind:
         queue, places = names.fair_queue(key), names.fair_timeouts(key)
         token, latch = names.fence_token(key), names.latch_total(key)
-        return key, queue, places, token, names.semaphore_total(key), latch
+        channels = names.lock_channel(key), names.read_write_channel(key)
+        lines = [key if names.shares_channels(key) else waiting_queue(each) for each in channels]
+        return key, queue, places, token, names.semaphore_total(key), latch, *lines
     row, name = KINDS[kind], name_in(key, KINDS[kind].seen_at)
     token = key if row.token is None else row.token(name)
     # The number of free permits is called like the semaphore.
-    return key, key, key, token, name if row.type == "zset" else key, key
+    waits_in = {"leased_semaphore": leased_queue, "limited": limited_queue}.get(kind)
+    free = name if kind == "leased_semaphore" else key
+    return key, key, key, token, free, key, key if waits_in is None else waits_in(name), key
 
 
 def _key_of(info: LockInfo) -> str:
@@ -354,11 +389,13 @@ def _lock_in(key: str, kind: str, reply: list[Any]) -> LockInfo | None:
     None also if nobody holds it, and its queue has only places that are over: the next one who
     acquires it removes them.
     """
-    form, left, count, flat, mode, waiters, length, token, free, total, latch, now = reply
-    numbers = [count, length, *(each for each in (token, free, total, latch) if each is not None)]
+    form, left, count, flat, mode, waiters, length, token, free, total, latch, now = reply[:12]
+    members, in_line = reply[12:]
+    told = (token, free, total, latch)
+    numbers = [count, length, in_line, *(each for each in told if each is not None)]
     if not all(isinstance(each, int) for each in numbers):
         raise TypeError(f"wanted numbers, found {str(numbers)[:100]}")
-    if (form == b"zset") != (kind == "leased_semaphore"):
+    if (form == b"zset") != (kind in seen() and KINDS[kind].type == "zset"):
         return None
     pairs = list(zip(flat[::2], flat[1::2], strict=True))
     mode = text_of(mode) if mode in (b"read", b"write") else ""
@@ -368,8 +405,7 @@ def _lock_in(key: str, kind: str, reply: list[Any]) -> LockInfo | None:
         named = "semaphore" if latch is None else "count_down_latch"
     elif form == b"zset":
         named = kind
-        ids = [(name.hex(), _seconds(ms)) for name, ms in pairs]
-        holders = [HolderInfo(each, ClientInfo(""), remaining=ends) for each, ends in ids]
+        holders = [_permit(name, ms) for name, ms in pairs]
     else:
         named = "fair_lock" if length else "lock" if token is None else "fenced_lock"
         fields = [(text_of(name), text_of(value)) for name, value in pairs]
@@ -378,9 +414,13 @@ def _lock_in(key: str, kind: str, reply: list[Any]) -> LockInfo | None:
             named, count = "read_write_lock", count - 1
         elif holders is None and (holders := _of_group(dict(fields), left, now)):
             named, count = "group_lock", len(holders)
-        if holders is None or (not holders and all(ends < 0 for _, ends in queue)):
+        elif any(b":write" in member for member in members[::2]):
+            named = "read_write_lock"
+        nobody = not holders and not in_line and all(ends < 0 for _, ends in queue)
+        if holders is None or nobody:
             return None
     standing = [WaiterInfo(who, _client_of(who), remaining=_seconds(ends)) for who, ends in queue]
+    found = _in_line(members, now)
     return LockInfo(
         name=name_in(key, KINDS[kind].seen_at) if kind else key,
         kind=kind or named,
@@ -388,12 +428,27 @@ def _lock_in(key: str, kind: str, reply: list[Any]) -> LockInfo | None:
         holders=tuple(holders or ()),
         holder_count=count,
         remaining=_seconds(left),
-        waiters=tuple(standing),
+        waiters=(*standing, *found),
         waiting=length,
         free=free,
         total=total if latch is None else latch,
         token=token,
+        waiter_count=length + in_line - len(members) // 2 + len(found),
     )
+
+
+def _in_line(flat: list[Any], now: int) -> list[WaiterInfo]:
+    """Return who stands in the queue of a lock; *flat* has members and their times."""
+    found: list[WaiterInfo] = []
+    for member, score in zip(flat[::2], flat[1::2], strict=True):
+        if told := _MEMBER.fullmatch(text_of(member)):
+            age = min(max(now - abs(score), 0) / 1000, LONGEST_TIME)
+            waited, granted = (age, None) if score >= 0 else (None, age)
+            holder, polls = told[1], bool(told[2])
+            found.append(
+                WaiterInfo(holder, _client_of(holder), waited, polls=polls, granted=granted)
+            )
+    return found
 
 
 def _holders(fields: Sequence[tuple[str, str]], left: int, mode: str) -> list[HolderInfo] | None:
@@ -429,9 +484,22 @@ def _holder(holder: str, depth: int, left: int, mode: str) -> HolderInfo:
     return HolderInfo(holder, client, mode, depth, _seconds(left), renewed=renewed)
 
 
+def _permit(name: bytes, left: int) -> HolderInfo:
+    """Return who has the permit that the server calls *name*: that of a limit tells its client."""
+    if len(name) == PERMIT // 2:
+        return HolderInfo(name.hex(), ClientInfo(""), remaining=_seconds(left))
+    holder = text_of(name).rpartition(".")[0]
+    return HolderInfo(holder, _client_of(holder), remaining=_seconds(left))
+
+
 def _client_of(holder: str) -> ClientInfo:
     client_id = holder.partition(":")[0]
     return ClientInfo(client_id, program=_NOBODY.get(client_id.partition("-")[0], ""))
+
+
+def _bare(holder: str) -> str:
+    """Return what cards call *holder*, of either side of a read/write lock."""
+    return holder.removesuffix(":write")
 
 
 def _seconds(left: int) -> float | None:
@@ -462,28 +530,46 @@ def _finished(
     key, holders = _key_of(info), list[HolderInfo]()
     for each in info.holders:
         known = told.permits.get((each.holder, key), each)
-        client, bare = known.client, each.holder.removesuffix(":write")
+        client, bare = known.client, _bare(each.holder)
         if (card := cards.get(each.client.client_id)) is not None:
             known, client = card.holds.get((bare, key), each), card.client
         known = replace(known, holder=each.holder, mode=each.mode, depth=each.depth)
         holders.append(replace(known, client=client, remaining=each.remaining))
-    # The card of a client that has just acquired the lock still tells of its wait.
-    ids = {each.holder.removesuffix(":write") for each in holders}
-    waiters = [each for each in told.waits.get(key, ()) if each.holder not in ids]
-    waiters.sort(key=lambda each: each.waited or 0.0, reverse=True)
-    count = len(waiters)
-    if info.queued:
-        waiters, count = list[WaiterInfo](), info.waiting
-        for waiter in info.waiters:
-            card = cards.get(waiter.client.client_id)
-            told_of = waiter if card is None else card.waits.get((waiter.holder, key), waiter)
-            client = waiter.client if card is None else card.client
-            waiters.append(replace(told_of, client=client, remaining=waiter.remaining))
-    stuck = [replace(each, deadlock=(each.holder, key) in told.stuck) for each in waiters[:limit]]
+    # A holder keeps its place until it releases, and its card may still tell of its wait.
+    ids = {_bare(each.holder) for each in holders}
+    standing = [each for each in info.waiters if _bare(each.holder) not in ids]
+    waiters = [
+        _standing(each, at, cards.get(each.client.client_id), key)
+        for at, each in enumerate(standing, 1)
+    ]
+    ids.update(_bare(each.holder) for each in info.waiters)
+    others = [each for each in told.waits.get(key, ()) if each.holder not in ids]
+    others.sort(key=lambda each: each.waited or 0.0, reverse=True)
+    count = info.waiter_count - len(info.waiters) + len(waiters)
+    if not info.queued and info.waiter_count == len(info.waiters):  # the rest may be in the queue
+        waiters, count = [*waiters, *others], count + len(others)
     return replace(
         info,
         holders=tuple(holders),
-        waiters=tuple(stuck),
+        waiters=tuple(
+            replace(each, deadlock=(_bare(each.holder), key) in told.stuck)
+            for each in waiters[:limit]
+        ),
         waiting=max(info.waiting, listening),
         waiter_count=count,
+    )
+
+
+def _standing(waiter: WaiterInfo, at: int, card: Card | None, key: str) -> WaiterInfo:
+    """Return *waiter*, which stands in the queue of *key*, with what its client's *card* tells."""
+    waiter = replace(waiter, position=at)
+    if card is None:
+        return waiter
+    known = card.waits.get((_bare(waiter.holder), key), waiter)
+    return replace(
+        waiter,
+        client=card.client,
+        waited=waiter.waited if known.waited is None else known.waited,
+        thread=known.thread,
+        owner=known.owner,
     )

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from importlib import resources
 from typing import TYPE_CHECKING, Any, cast
 
-from interlock._core.model.effects import Script
+from interlock._core.model.calls import Script
 from interlock._core.model.foreign_text import safe
 from interlock._core.scripts.source import sent
 from interlock._links.cluster import Cluster
@@ -46,10 +46,10 @@ def code_of(reply: object) -> str:
     return error_code(str(reply)) if isinstance(reply, ReplyError) else ""
 
 
-def _no_right(node: Endpoint, refusal: object) -> ServerUnavailableError:
+def _no_right(node: Endpoint, refusal: object, options: Options) -> ServerUnavailableError:
     from interlock.check import Requirements  # noqa: PLC0415 - only this error needs it
 
-    line = Requirements(("operator",)).acl_line()
+    line = Requirements(("operator",), options=options).acl_line()
     text = f"the user lacks a right at {node.where}: {refusal}; this line of an ACL file gives it: "
     return ServerUnavailableError(text + line, code="NOPERM")
 
@@ -116,7 +116,7 @@ class Service:
             raise
         for reply in replies:
             if code_of(reply) == "NOPERM" and not may_lack:
-                raise _no_right(node, reply)
+                raise _no_right(node, reply, self.options)
         return replies
 
     def one(self, node: Endpoint, *command: str | int) -> Any:

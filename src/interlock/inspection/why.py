@@ -114,8 +114,8 @@ def _nobody(name: str, type_of_key: str) -> Iterator[str]:
     yield f"Nobody holds or awaits {name!r}."
     if type_of_key != "none":
         yield (
-            f"The key {name!r} is a {type_of_key} without a holder: another program uses it, "
-            "perhaps as a lock of another library, and nobody can acquire a lock of that name."
+            f"Its key is a {type_of_key} without a holder: another program uses it, perhaps as a "
+            "lock of another library, and nobody can acquire a lock of that name."
         )
 
 
@@ -145,7 +145,8 @@ def _holders(info: LockInfo, holders: Sequence[HolderInfo]) -> Iterator[str]:
     for each in holders[:TOLD]:
         client = each.client
         since = "" if each.held_for is None else f" for {duration(each.held_for)}"
-        yield f"{what} is held by {_person(client, each.thread, each.holder)}{since}."
+        line = f", acquired at {each.place}" if each.place else ""
+        yield f"{what} is held by {_person(client, each.thread, each.holder)}{since}{line}."
         yield f"The {'holder' if ':' in each.holder else 'permit'} id is {each.holder}."
         if each.depth > 1:
             yield f"It was entered {each.depth} times."
@@ -212,13 +213,18 @@ def _waiters(info: LockInfo) -> Iterator[str]:
     else:
         number = max(info.waiter_count, len(info.waiters))
         yield f"{number} {'waits' if number == 1 else 'wait'} for it, in {among}."
-        order = "In the order of the queue" if info.queued else "The longest wait first"
+        queued = info.waiters[0].position is not None
+        order = "In the order of the queue" if queued else "The longest wait first"
         more = "; and others" if number > LISTED else ""
         yield f"{order}: {'; '.join(map(_waiter, info.waiters[:LISTED]))}{more}."
 
 
 def _waiter(each: WaiterInfo) -> str:
     since = "" if each.waited is None else f", for {duration(each.waited)}"
+    since += ", to write" if each.holder.endswith(":write") else ""
+    since += ", polling" if each.polls else ""
+    if each.granted is not None:
+        since += f", which was granted the lock {duration(each.granted)} ago, and let it end"
     return f"{_person(each.client, each.thread, each.holder)}{since}"
 
 

@@ -12,10 +12,9 @@ from interlock.sync.count_down_latch import CountDownLatch
 from interlock.sync.decorators import Locked, Single
 from interlock.sync.election import Election, Observation
 from interlock.sync.event import Event
-from interlock.sync.hold import Hold
 from interlock.sync.leased_semaphore import LeasedSemaphore, Permit
 from interlock.sync.limited import Limited
-from interlock.sync.lock import Lock
+from interlock.sync.lock import Hold, Lock
 from interlock.sync.read_write_lock import ReadWriteLock
 from interlock.sync.semaphore import Semaphore
 from interlock.sync.ticket import Ticket

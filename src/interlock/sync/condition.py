@@ -6,33 +6,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from interlock._core.objects.leased_waiters import MOST
-from interlock._drivers.blocking_block import Exit, exits
+from interlock._core.objects.condition import ALL, Notify, WaitFor
 from interlock._drivers.flow import current_owner
+from interlock._drivers.process.line import note_line
 from interlock._hints import hints
 from interlock._naming import checked_result
 from interlock._traceback import shorten
+from interlock.errors import InterlockError
 from interlock.options import check_number, check_timeout
+from interlock.sync.lock import Exit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.objects.condition import Condition as CoreCondition
-    from interlock._drivers.block import Block
-    from interlock._drivers.protocol import BlockingDriver
+    from interlock._drivers.blocking_block import Exits
     from interlock.options import Duration
-    from interlock.sync.hold import Hold
-    from interlock.sync.lock import Lock
+    from interlock.sync.lock import Hold, Lock
 
 T = TypeVar("T")
+MOST = 1_000_000
+"""The largest number of waiters in one call."""
 
 
 class _ExitOfLock(Exit):
     """The ``__exit__`` of a condition: its lock's."""
 
-    def __get__(self, condition: Any, kind: Any = None) -> Any:
+    def __get__(self, condition: Any, kind: object = None) -> Any:
         """Return the end of a new block of the lock."""
         return super().__get__(None if condition is None else condition.lock, kind)
 
@@ -51,11 +52,9 @@ class Condition:
 
     __slots__ = ("__weakref__", "_core", "_driver", "lock", "name")
 
-    def __init__(self, driver: BlockingDriver, core: CoreCondition, lock: Lock) -> None:
-        self._driver = driver
-        self._core = core
-        self.lock = lock
-        self.name = core.name
+    def __init__(self, core: Any, lock: Lock) -> None:
+        self._core, self.lock, self.name = core, lock, core.name
+        self._driver: Any = lock._driver
 
     def __repr__(self) -> str:
         lock = f"{type(self.lock).__name__} {self.lock.name!r}"
@@ -69,20 +68,21 @@ class Condition:
         lease: Duration | None = None,
     ) -> bool:
         """Acquire the lock; arguments, errors and cost as `Lock.acquire`."""
-        return self.lock.acquire(blocking, timeout, lease=lease)
+        acquired = self.lock.acquire(blocking, timeout, lease=lease)
+        if acquired and (taken := self.lock._taken) is not None:
+            note_line(taken, 1)
+        return acquired
 
     def release(self) -> None:
         """Release the lock; errors and cost as `Lock.release`."""
         self.lock.release()
 
     def __enter__(self) -> Hold:
-        return self.lock.__enter__()
+        hold = self.lock.__enter__()
+        note_line(hold._hold, 1)
+        return hold
 
-    __exit__ = exits(kind=_ExitOfLock)
-
-    def _leave(self, block: Block, raised: BaseException | None) -> None:
-        """Release what *block* acquired."""
-        self.lock._leave(block, raised)
+    __exit__ = cast("Exits", _ExitOfLock())
 
     @property
     def hold(self) -> Hold | None:
@@ -94,18 +94,20 @@ class Condition:
 
         However it ends, the lock is held again as deep as before, or HoldLostError is raised. That
         goes for a cancellation too: it is raised when the lock is held. The notification of a
-        waiter that is cancelled or dies goes to the next one.
+        waiter that is cancelled goes to the next one.
 
         Returns:
-            Whether it was notified within *timeout* seconds; the lock is waited for as long as it
-            takes. False also if this process was frozen or cut off for its lease.
+            Whether it was woken within *timeout* seconds; the lock is waited for as long as it
+            takes. True also if this client did not hear the server for a moment: ask again what
+            was waited for, as `wait_for` does.
 
         Raises:
             NotHeldError: this owner does not hold the lock.
             HoldLostError: the lock was lost, or could not be acquired again.
 
         Cost:
-            Three round trips besides the lock's. While it waits, one per poll cap.
+            One round trip besides the lock's, and another one if the time is up. While it waits,
+            one each 2 s for all waiters of this client.
         """
         driver = self._driver
         limit = check_timeout(blocking=True, timeout=timeout)
@@ -117,7 +119,22 @@ class Condition:
 
     def _wait(self, deadline: float) -> bool:
         driver, owner = self._driver, current_owner()
-        notified: bool = driver.perform(self._core.wait(owner, deadline))
+        step = WaitFor(self._core, owner, deadline)
+        try:
+            notified: bool = driver.perform(step)
+        except BaseException as error:
+            try:
+                if isinstance(error, (InterlockError, GeneratorExit)):
+                    step.give_up()
+                else:  # it was interrupted: the lock is held again before that is told
+                    driver.run_shielded(step.undo())
+            except InterlockError as trouble:
+                step.give_up()
+                error.add_note(f"interlock: {trouble}")
+            except BaseException:
+                step.give_up()
+                raise
+            raise
         return notified
 
     def wait_for(self, predicate: Callable[[], T], timeout: Duration | None = None) -> T:
@@ -135,7 +152,7 @@ class Condition:
             _ = self._wait(deadline)
 
     def notify(self, n: int = 1) -> None:
-        """Notify *n* waiters, those that came first; fewer if there are fewer.
+        """Notify *n* waiters, those that came first, if there are as many; one round trip.
 
         They go on when the lock is free. It is carried through when it is interrupted.
 
@@ -143,16 +160,24 @@ class Condition:
             NotHeldError: this owner does not hold the lock; nobody was notified.
             HoldLostError: the lock is lost; nobody was notified.
             ServerUnavailableError: no reply in time. It is still being sent in the background.
-
-        Cost:
-            One round trip, and a message for each waiter that is notified.
         """
-        count = check_number(n, "waiters", 0, MOST)
-        self._driver.perform(self._core.notify(current_owner(), count))
+        self._notify(check_number(n, "waiters", 0, MOST))
 
     def notify_all(self) -> None:
         """Notify all waiters; errors and cost as `notify`."""
-        self._driver.perform(self._core.notify(current_owner(), -1))
+        self._notify(ALL)
+
+    def _notify(self, count: int) -> None:
+        step = Notify(self._core, current_owner(), count)
+        try:
+            self._driver.perform(step)
+        except BaseException as error:
+            try:
+                step.give_up()
+            except BaseException:  # noqa: BLE001 - a second signal
+                step.give_up()
+            shorten(error)
+            raise
 
 
 def _ask(predicate: Callable[[], T]) -> T:

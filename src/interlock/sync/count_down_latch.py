@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._core.model.effects import NEVER
 from interlock._hints import hints
 from interlock._traceback import shorten
 from interlock.options import check_timeout
+from interlock.sync.semaphore import perform
 
 if TYPE_CHECKING:
     from interlock._core.objects.count_down_latch import CountDownLatch as CoreLock
-    from interlock._drivers.protocol import BlockingDriver
+    from interlock._drivers2.threads import ThreadDriver
     from interlock.options import Duration
 
 
@@ -28,7 +28,7 @@ class CountDownLatch:
 
     __slots__ = ("__weakref__", "_driver", "_recipe", "name")
 
-    def __init__(self, driver: BlockingDriver, core: CoreLock) -> None:
+    def __init__(self, driver: ThreadDriver, core: CoreLock) -> None:
         self._driver = driver
         self._recipe = core
         self.name = core.name
@@ -36,35 +36,20 @@ class CountDownLatch:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
 
-    def _set_up(self, deadline: float = NEVER) -> None:
-        """Set the count if the code names one, before the first call of the client."""
-        if self._recipe.unset:
-            _ = self._driver.run(self._recipe.set_up(deadline))
-
     def try_set_count(self, count: int) -> bool:
-        """Set *count* unless the latch has one; return whether it was set; one round trip.
-
-        Raises:
-            TypeError: *count* is not an int.
-            ValueError: *count* is less than 1.
-            ServerUnavailableError: no usable answer; it may have been set.
-        """
-        return self._driver.run(self._recipe.try_set_count(count))
+        """Set *count* unless the latch has one; return whether it was set; one round trip."""
+        return perform(self._driver, self._recipe.try_set_count(count))
 
     def count_down(self) -> None:
         """Take one from the count, and open the latch at 0; one round trip.
 
-        Nothing happens to an open latch. A call that is interrupted is carried through.
-
-        Raises:
-            ServerUnavailableError: no reply in time. The call is still being sent in the background
-                for a while, so do not repeat it.
+        Nothing happens to an open latch. A call that is interrupted is completed. It is still sent
+        in the background after a ServerUnavailableError, so do not repeat it.
         """
-        _ = self._driver.perform(self._recipe.count_down())
+        _ = perform(self._driver, self._recipe.count_down())
 
     def count(self) -> int:
         """Return the count that is left; 0 if the latch is open or never set; one round trip."""
-        self._set_up()
         return self._driver.run(self._recipe.count())
 
     def wait(self, timeout: Duration | None = None) -> bool:
@@ -77,14 +62,13 @@ class CountDownLatch:
             LatchDeletedError: it was deleted meanwhile, and will not open.
 
         Cost:
-            One round trip when it is open. While waiting, one per message and per poll cap for all
-            waiters of this client, and one for each waiter in the end.
+            One round trip when it is open. While waiting, one per message, and one each 2 s, for
+            all waiters of this client.
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
         deadline = driver.session.clock() + limit
         try:
-            self._set_up(deadline)
-            return driver.run(self._recipe.wait(deadline))
+            return perform(driver, self._recipe.wait(deadline))
         except BaseException as error:
             shorten(error)
             raise
@@ -95,4 +79,4 @@ class CountDownLatch:
         Every `wait` for it raises LatchDeletedError. If ``count=`` names its count, the next call
         of a client that has not set it yet sets it again.
         """
-        return self._driver.run(self._recipe.delete())
+        return perform(self._driver, self._recipe.delete())

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from interlock._core.objects.election import Watch
-from interlock._drivers.background.change_watchers import Watching
+from interlock._drivers2.change_watchers import Watching
 from interlock._hints import hints
 from interlock._naming import check_callback, checked_result, takes_argument
 from interlock.sync.lock import Lock
@@ -60,7 +60,7 @@ class Election(Lock):
     __slots__ = ()
 
     if TYPE_CHECKING:  # help() would show it
-        _core: CoreElection
+        _core: CoreElection  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def leader(self) -> LeaderInfo | None:
         """Return who leads, or None; one round trip."""
@@ -74,12 +74,7 @@ class Election(Lock):
                 when the term is lost; elsewhere it must look at ``term.lost``.
 
         Returns:
-            What *function* returned.
-
-        Raises:
-            AcquireTimeoutError: it did not lead within the election's *timeout*.
-            HoldLostError: the term was lost before *function* ended.
-            InterlockError: as `Lock.acquire`.
+            What *function* returned. Errors are those of a block.
         """
         check_callback(function, plain=True)
         with self as term:
@@ -94,9 +89,6 @@ class Election(Lock):
 
         Returns:
             An observation: close it, or enter it by ``with``.
-
-        Cost:
-            One round trip per change and per poll cap.
         """
         check_callback(callback, plain=True)
         core, watch = self._core, Watch()

@@ -7,78 +7,75 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
-from interlock._drivers.block import ByHand, entered
-from interlock._drivers.blocking_block import caller, exits
+from interlock._core.locks.errors import out_of_time
+from interlock._drivers.flow import current_owner
+from interlock._drivers.process.line import note_line
 from interlock._hints import hints
 from interlock._naming import check_function, checked_result, fixed_name, naming
 from interlock._traceback import shorten
 from interlock.errors import NotHeldError
-from interlock.options import check_timeout
+from interlock.options import check_timeout, lease_of
+from interlock.sync import lock as locks
+from interlock.sync.leased_semaphore import given, of_block, taking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._drivers.block import Block
+    from interlock._core.objects.permits import LimitedPermits
+    from interlock._drivers.blocking_block import Exits
+    from interlock._drivers2.threads import ThreadDriver
     from interlock.options import Duration
-    from interlock.sync.leased_semaphore import LeasedSemaphore, Permit
+    from interlock.sync.leased_semaphore import Permit
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_WRITE = "with limited.acquire() as permit:"
+
 
 @hints("client.limited(name, n)")
-class Limited:
+class Limited(locks._Entering):
     """Lets at most *n* blocks or calls run at once, in all processes together.
 
     Made by `Client.limited`. Any number of threads may use one object, and a block may be left by
     another thread. Each block gets a `Permit` of its own. A thread that enters twice takes two.
+
+    Waiters of all processes have their turns in order of arrival. Each brings its own *n* along, so
+    a new number in the code takes effect with each process that starts.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_by_hand",
-        "_lease",
-        "_make",
-        "_semaphore",
-        "_template",
-        "_timeout",
-    )
+    __slots__ = ("_given", "_lease", "_make", "_template", "_timeout")
 
     def __init__(
         self,
+        _driver: ThreadDriver,
         _template: str,
-        _make: Callable[[str], LeasedSemaphore],
+        _make: Callable[[str], LimitedPermits],
         _timeout: Duration | None,
         _lease: Duration | None,
     ) -> None:
-        self._template = _template
-        self._make = _make
-        _ = check_timeout(blocking=True, timeout=_timeout)
-        self._timeout = _timeout
-        self._lease = _lease
-        self._semaphore: LeasedSemaphore | None = None
-        self._by_hand: ByHand[Permit] = ByHand()
+        super().__init__(_driver, cast("Any", None))
+        self._template, self._make = _template, _make
+        self._given = _timeout, _lease
+        self._timeout = check_timeout(blocking=True, timeout=_timeout)
+        self._lease = lease_of(_lease, _driver)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._template!r}>"
 
     def __call__(self, function: Callable[P, R], /) -> Callable[P, R]:
-        """Return *function* with each call taking a permit of what its arguments name.
-
-        Raises:
-            TypeError: not a function for this face, or a generator function.
-            ConfigError: the name has a field that is not a parameter of *function*.
-        """
+        """Return *function* with each call taking a permit; errors are as of a `Locked`."""
         check_function(function)
         name_of, make = naming(self._template, function), self._make
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            limit = Limited(self._template, make, self._timeout, self._lease)
-            limit._semaphore = make(name_of(args, kwargs))
-            with limit:
+            limit = Limited(self._driver, self._template, make, *self._given)
+            limit._core = make(name_of(args, kwargs))
+            with limit as permit:
+                note_line(permit._hold, 1)
                 return checked_result(function(*args, **kwargs), function)
 
         return call
@@ -88,60 +85,58 @@ class Limited:
 
         Raises:
             AcquireTimeoutError: none became free in *timeout* seconds, or the object's own.
-
-        Cost:
-            One round trip when one is free. The first acquire of a client costs one more, and two
-            more if it changes the number.
         """
-        limit = self._timeout if timeout is None else timeout
-        return self._named().acquire(1, limit, self._lease)
-
-    def set_permits(self, n: int) -> None:
-        """Change the number to *n*, for all processes; one round trip.
-
-        Nobody is stopped. If more than *n* run, nobody starts until enough of them have ended. A
-        process that starts later sets the number of its own code again.
-        """
-        self._named().set_permits(n)
+        limit = self._timeout if timeout is None else check_timeout(blocking=True, timeout=timeout)
+        step, driver = None, self._driver
+        try:
+            core = self._named()
+            step, kept = taking(driver, core, limit, self._lease, _WRITE)
+            hold = driver.perform(step)
+            if hold is None:
+                raise out_of_time(core.kind, core.name, 1, limit)  # noqa: TRY301 - see `shorten`
+            return given(driver, hold, kept)
+        except BaseException as error:
+            locks._give_up(step, error)
+            raise
 
     def available(self) -> int:
-        """Return how many more could start now; below 0 while too many run; one round trip."""
-        return self._named().available_permits()
+        """Return how many more could start now; below 0 while too many run; one round trip.
+
+        It is the object's own number that counts.
+        """
+        return self._named().limit - self.running()
 
     def running(self) -> int:
         """Return how many run, in all processes; one round trip.
 
         A place that a release has given to a waiter counts, too.
         """
-        return self._named().acquired_permits()
+        return self._driver.run(self._named().running())
 
     def __enter__(self) -> Permit:
-        block = entered(self)
-
-        def keep(permit: Permit) -> None:
-            if block is None:
-                self._by_hand.enter(caller(), permit)
-            else:
-                permit._keep_for(block)
-                block.got = permit
-
+        driver = self._driver
         try:
-            return self._named()._take(self._timeout, self._lease, keep)
+            core = self._named()
+            hold = self._enter(driver, core, self._timeout, self._lease)
+            if hold is None:
+                raise out_of_time(core.kind, core.name, 1, self._timeout)  # noqa: TRY301 - see `shorten`
         except BaseException as error:
             shorten(error)
             raise
+        return of_block(driver, hold._hold, self, hold._claim)
 
-    __exit__ = exits()
+    __exit__ = cast("Exits", locks.Exit())
 
-    def _leave(self, block: Block, raised: BaseException | None) -> None:
-        """Give back what *block* acquired, in any thread that leaves it."""
-        permit: Permit | None = self._by_hand.leave(caller()) if block.got is None else block.got
-        if permit is None:
+    def _leave_by_hand(self, error: BaseException | None) -> None:
+        self._by_hand.forget(locks._is_over)
+        hold = self._by_hand.leave(current_owner().identity)
+        if hold is None:
             raise NotHeldError(f"no block of {self!r} is open", name=self._template)
-        block.got = None  # it may refer to the block
-        permit._leave(block, raised)
+        self._leave_hold(hold, None, error)
 
-    def _named(self) -> LeasedSemaphore:
-        if self._semaphore is None:
-            self._semaphore = self._make(fixed_name(self._template))
-        return self._semaphore
+    def _named(self) -> LimitedPermits:
+        core: Any = self._core
+        if core is None:
+            core = self._core = self._make(fixed_name(self._template))
+        made: LimitedPermits = core
+        return made

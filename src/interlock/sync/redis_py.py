@@ -9,27 +9,30 @@ differences are in docs/how-to/redis-py.md.
 from __future__ import annotations
 
 import logging
-import threading
-from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 from weakref import WeakKeyDictionary
 
 from redis import exceptions as redis_errors
 
 from interlock import errors
-from interlock._core.locks.lock import Lock as Core
-from interlock._core.locks.transfer import adopt
+from interlock._core.locks.base import Lock as Core
+from interlock._core.locks.release import status
+from interlock._core.locks.transfer import Adopt
 from interlock._core.model.effects import Wait
-from interlock._core.model.holds import Owner
-from interlock.options import FOREVER, Options, check_name, lease_of
+from interlock._core.model.hold import Owner
+from interlock._drivers.process.line import note_line
+from interlock._drivers.redis_lock import RedisLock, bytes_of, text_of
+from interlock.options import FOREVER, Options, lease_of
 from interlock.sync.client import Client
-from interlock.sync.hold import Hold
+from interlock.sync.lock import Hold, of_block
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Sequence
 
-    from interlock._drivers.protocol import BlockingDriver
+    from interlock._core.locks.base import Acquire
+    from interlock._core.model import hold as model
+    from interlock._core.model.effects import Op
+    from interlock._drivers2.threads import ThreadDriver
 
 logger = logging.getLogger(__name__)
 
@@ -61,53 +64,11 @@ class _Held(NamedTuple):
     owner: Owner
 
 
-class _ThreadLocal(threading.local):
-    token: bytes | None = None
-    held: _Held | None = None
-
-
-class Lock:
-    """What `redis.lock.Lock` is, with the lock of `Client.lock` behind it.
-
-    Args:
-        redis: a redis-py client.
-        name: the key.
-        timeout: seconds after which it ends by itself, our *lease*; None for a lock that is renewed
-            as long as this object lives.
-        sleep: seconds between two looks while redis-py's own kind of lock holds the name.
-        blocking: whether `acquire` waits.
-        blocking_timeout: how many seconds it waits, our *timeout*; None or infinity for ever.
-        thread_local: whether each thread has a token of its own.
-        raise_on_release_error: whether leaving a block raises when the lock was lost, or logs it.
-    """
+class Lock(RedisLock):
+    """What `redis.lock.Lock` is, with the lock of `Client.lock` behind it."""
 
     options: ClassVar[Options] = Options()
     """How the client behind behaves; for a subclass to set."""
-
-    def __init__(
-        self,
-        redis: Any,
-        name: str | bytes | memoryview,
-        timeout: float | None = None,
-        sleep: float = 0.1,
-        blocking: bool = True,
-        blocking_timeout: float | None = None,
-        thread_local: bool = True,
-        raise_on_release_error: bool = True,
-    ) -> None:
-        try:
-            self._name = check_name(name if isinstance(name, str) else bytes(name).decode())
-        except UnicodeDecodeError as error:
-            raise errors.ConfigError(f"the name of a lock must be UTF-8, not {name!r}") from error
-        self.redis, self.name = redis, name
-        self.timeout, self.sleep = timeout, sleep
-        self.blocking, self.blocking_timeout = blocking, blocking_timeout
-        self.thread_local = bool(thread_local)
-        self.raise_on_release_error = raise_on_release_error
-        self.local: Any = _ThreadLocal() if thread_local else SimpleNamespace(token=None, held=None)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__module__}.Lock {self._name!r} token={self.local.token!r}>"
 
     def __enter__(self) -> Self:
         if self.acquire():
@@ -155,19 +116,19 @@ class Lock:
         with self._translated():
             while True:
                 try:
-                    taken = driver.perform(core.acquire(owner, deadline, lease))
+                    taken = _performed(driver, core.acquiring().of(core, owner, deadline, lease))
                     break
                 except errors.WrongTypeError:
                     # redis-py's lock, or any other key: its SET NX takes one for a locked lock too.
                     next_try = clock() + (self.sleep if sleep is None else sleep)
                     if next_try > deadline:
                         return False
-                    driver.run(iter(Wait(None, next_try)))
+                    driver.run(_pause(next_try))
         if taken is None:
             return False
-        taken.own()
-        hold = Hold(driver, taken)
-        self.local.token = _bytes(hold.holder if token is None else token)
+        note_line(taken, 1)
+        hold = of_block(driver, taken, None)
+        self.local.token = bytes_of(hold.holder if token is None else token)
         self.local.held = _Held(self.local.token, hold, owner)
         return True
 
@@ -181,7 +142,7 @@ class Lock:
         if token is None:
             return False
         ours = held is not None and held.token == token and held.hold.holder
-        return (ours or _text(token)) in self._holders()
+        return (ours or text_of(token)) in self._holders()
 
     def release(self) -> None:
         """Release it; one round trip, or two for a token of another process.
@@ -216,9 +177,10 @@ class Lock:
         """Give it its whole timeout from now; errors and cost as of `extend`."""
         return self.extend(self.timeout or 0, replace_ttl=True)
 
-    def _parts(self) -> tuple[BlockingDriver, Core, Owner]:
+    def _parts(self) -> tuple[ThreadDriver, Core, Owner]:
         driver = _driver(client_of(self.redis, self.options))
-        core = Core(driver.session, self._name, reentrant=False)
+        session = driver.session
+        core = Core(session, self._name, session.key(self._name), reentrant=False)
         return driver, core, Owner(f"a redis-py lock {self._name!r}")
 
     def _holders(self) -> Sequence[str]:
@@ -226,7 +188,7 @@ class Lock:
         driver, core, _ = self._parts()
         with self._translated():
             try:
-                return tuple((driver.run(core.status())).holders)
+                return tuple((driver.run(status(core))).holders)
             except errors.WrongTypeError:
                 return ("another kind of lock",)
 
@@ -238,38 +200,27 @@ class Lock:
             raise self._error(f"Cannot {purpose} a lock that is not owned or already unlocked")
         if held is None or held.token != token:
             driver, core, owner = self._parts()
-            step = adopt(core, owner, _text(token), None, self.timeout or None)
-            held = _Held(token, Hold(driver, driver.perform(step)), owner)
+            step = Adopt(core, owner, text_of(token), None, self.timeout or None, None)
+            adopted = _performed(driver, step)
+            assert adopted is not None, "it raises instead"
+            held = _Held(token, of_block(driver, adopted, None), owner)
             self.local.held = held
         return held.hold
 
-    def _error(self, message: str) -> redis_errors.LockError:
-        return redis_errors.LockError(message, lock_name=self._name)
 
-    @contextmanager
-    def _translated(self) -> Generator[None]:
-        """Raise what redis-py raises; but a wrong call is a ConfigError."""
-        try:
-            yield
-        except errors.ConfigError:
-            raise
-        except (errors.NotHeldError, errors.HoldLostError, errors.WrongTypeError) as error:
-            raise redis_errors.LockNotOwnedError(str(error), lock_name=self._name) from error
-        except (errors.ServerUnavailableError, errors.ClosedError) as error:
-            refused = isinstance(error, errors.ServerUnavailableError) and error.code
-            kind = redis_errors.ResponseError if refused else redis_errors.ConnectionError
-            raise kind(str(error)) from error
-        except errors.InterlockError as error:
-            raise self._error(str(error)) from error
+def _pause(until: float) -> Op[None]:
+    yield from Wait(None, until)
 
 
-def _driver(client: Client) -> BlockingDriver:
-    return client._driver  # pyright: ignore[reportPrivateUsage] - one package
+def _performed(driver: ThreadDriver, step: Acquire) -> model.Hold | None:
+    """Return what *step* acquires; nothing of it is left if it raises."""
+    try:
+        return driver.perform(step)
+    except BaseException:
+        step.give_up()
+        raise
 
 
-def _bytes(token: Any) -> bytes:
-    return token.encode() if isinstance(token, str) else bytes(token)
-
-
-def _text(token: str | bytes) -> str:
-    return _bytes(token).decode(errors="replace")
+def _driver(client: Client) -> ThreadDriver:
+    driver: ThreadDriver = client._second_driver()  # pyright: ignore[reportPrivateUsage] - one package
+    return driver

@@ -6,39 +6,96 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Never, Self
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, cast
 
-from interlock._drivers.block import entered
-from interlock._drivers.blocking import end_by
-from interlock._drivers.blocking_block import exits
+from interlock._core.model.hold import FIRST
+from interlock._drivers.blocking import go_on
+from interlock._drivers.blocking_block import caller
+from interlock._drivers.by_hand import ByHand
+from interlock._drivers.threads import whole
 from interlock._hints import hints, told, unexpected
 from interlock._misuse import publish
 from interlock._traceback import shorten
+from interlock.errors import InterlockError
 from interlock.options import FOREVER, check_timeout
-from interlock.sync.trying import Trying
+from interlock.sync import trying
+from interlock.sync.lock import Exit, entered
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from interlock._core.model.effects import Step
-    from interlock._core.objects.semaphore import Semaphore as CoreLock
-    from interlock._core.objects.semaphore import Taking
-    from interlock._drivers.block import Block
-    from interlock._drivers.protocol import BlockingDriver
+    from interlock._core.model.hold import Claim, Hold
+    from interlock._core.objects import semaphore as core
+    from interlock._core.objects.counter import Call
+    from interlock._drivers.blocking_block import Exits
+    from interlock._drivers2.threads import ThreadDriver
     from interlock.options import Duration
+
+F = TypeVar("F", bound="Callable[..., Any]")
+R = TypeVar("R")
+
+
+def perform(driver: ThreadDriver, step: Step[R]) -> R:
+    """Perform *step*; it gives up what it has if anything is raised."""
+    try:
+        return driver.perform(step)
+    except BaseException:
+        _give_up(step)
+        raise
+
+
+def _give_up(step: Step[Any]) -> None:
+    try:
+        step.give_up()
+    except BaseException:  # noqa: BLE001 - a second signal
+        step.give_up()
+
+
+class _Entering:
+    """What is entered: a semaphore, or a try of one."""
+
+    __slots__ = ("__weakref__", "_core", "_driver", "_put")
+
+    def __init__(self, driver: ThreadDriver, semaphore: core.Semaphore) -> None:
+        self._driver, self._core = driver, semaphore
+        self._put = driver.session.wake  # hears of the ends of its blocks
+
+    def _take(self, n: int, limit: float, claim: Claim | None, *, tries: bool) -> Call | None:
+        """Take *n* permits for the block of *claim*; None if *tries*, and there were none in time."""
+        deadline = FOREVER if limit == FOREVER else self._driver.session.clock() + limit
+        entry: object = FIRST if claim is None else claim
+        step = self._core.acquire(n, deadline, None if tries else limit, entry)
+        try:
+            _ = self._driver.perform(step)
+            if claim is not None:
+                claim.hold = step.has
+            return step.has  # noqa: TRY300 - a signal may strike here
+        except BaseException:
+            _give_up(step)
+            raise
+
+    def _leave_hold(self, hold: Hold, claim: Claim | None, error: BaseException | None) -> None:
+        """Give back what the block of *claim* has, at its end by *error*."""
+        step: Step[Any] = hold.release(claim)
+        try:
+            if error is None or isinstance(error, (Exception, GeneratorExit)):
+                perform(self._driver, step)
+            else:  # a cancelled block ends at once: the background gives back
+                _give_up(step)
+        except InterlockError as trouble:
+            go_on(error, trouble)
 
 
 class Permits:
     """Permits of a `Semaphore` that a block has taken, or none; truthy until they come back."""
 
-    def __init__(self, driver: BlockingDriver, core: CoreLock) -> None:
-        self._driver = driver
-        self._core = core
-        self._taken = self._epoch = 0
-        self._acquire: Taking | None = None
-        self._step: Step[bool] | None = None
+    def __init__(self, driver: ThreadDriver, name: str, has: Call | None) -> None:
+        self._driver, self._name, self._has = driver, name, has
 
     def __repr__(self) -> str:
-        return f"<Permits {self._core.name!r} n={self.n}>"
+        return f"<Permits {self._name!r} n={self.n}>"
 
     def __bool__(self) -> bool:
         return self.n > 0
@@ -46,53 +103,34 @@ class Permits:
     @property
     def n(self) -> int:
         """Return how many there are; 0 if they were not taken, or were given back."""
-        taken = self._acquire
-        return 0 if taken is None else self._core.session.open_blocks.get(taken, 0)
-
-    def _take(self, n: int, acquire: Taking, block: Block | None) -> None:
-        """Take *n* permits by *acquire* for *block*."""
-        if block is not None:
-            block.got = self
-            block.begin(self._driver, self._core.name, self._left)
-        self._acquire, open_blocks = acquire, self._core.session.open_blocks
-        if self._driver.perform(acquire) is not False:
-            # Nothing here makes a call, so no Ctrl-C comes in between.
-            self._epoch = acquire.epoch
-            self._taken = n
-            open_blocks[acquire] = n
-
-    def _left(self) -> Step[bool] | None:
-        """Return the operation that still has to give them back, if any."""
-        if not self._taken:
-            return None
-        step = self._step
-        if step is None:
-            assert self._acquire is not None
-            # First of all, so that the end of the client does not give them back, too.
-            _ = self._core.session.open_blocks.pop(self._acquire, None)
-            step = self._step = self._core.release(self._taken, self._epoch)
-            self._core.leave_to(step)
-        return None if step.over() else step
+        has = self._has
+        return has.wants if has is not None and has.over is None and has.entries else 0
 
     def release(self) -> None:
         """Give them back, once; raises as `Semaphore.release`."""
-        # Only one of several threads gets it, or the end of the client.
-        n = 0 if self._acquire is None else self._core.session.open_blocks.pop(self._acquire, 0)
-        if n == 0:
-            return
-        step = self._step = self._core.release(n, self._epoch)
-        if not self._driver.perform(step):
-            self._core.tell_gone(n)
+        if self._has is not None:
+            perform(self._driver, self._has.release())
 
-    def _leave(self, block: Block | None, raised: BaseException | None) -> None:
-        """Give them back at the end of *block*."""
-        end_by(self.release, raised)
-        if block is not None:
-            block.left = None
+
+def _complete(semaphore: Semaphore, n: int = 1) -> None:
+    """Give back what a release that was struck at its first instruction had to give."""
+    try:
+        semaphore._failed.remove(n)  # it has done that itself
+    except ValueError:
+        me = get_ident()
+        # A second signal makes this begin again.
+        step = semaphore._struck.setdefault(me, semaphore._core.release(n))
+        step.give_up()
+        _ = semaphore._struck.pop(me, None)
+
+
+def _carried(release: F) -> F:
+    """Return *release*, which a signal does not hinder at its first instruction either."""
+    return whole(release, _complete)
 
 
 @hints("client.semaphore(name)")
-class Semaphore:
+class Semaphore(_Entering):
     """A number of permits, shared with Java's RSemaphore; made by `Client.semaphore`.
 
     Every client may release, and the permits of a killed process stay taken. If they must come
@@ -103,15 +141,20 @@ class Semaphore:
         name: what it is called.
     """
 
-    __slots__ = ("__weakref__", "_driver", "_recipe", "_timeout", "name")
+    __slots__ = ("_failed", "_struck", "_timeout", "name")
 
     def __init__(
-        self, driver: BlockingDriver, core: CoreLock, *, timeout: Duration | None = None
+        self,
+        driver: ThreadDriver,
+        semaphore: core.Semaphore,
+        *,
+        timeout: Duration | None = None,
     ) -> None:
-        self._driver = driver
-        self._recipe = core
+        super().__init__(driver, semaphore)
         self._timeout = check_timeout(blocking=True, timeout=timeout)
-        self.name = core.name
+        self._failed: list[int] = []
+        self._struck: dict[int, Step[Any]] = {}
+        self.name = semaphore.name
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
@@ -144,13 +187,15 @@ class Semaphore:
             deadline = FOREVER
         else:
             deadline = driver.session.clock() + check_timeout(blocking, timeout)
+        step = self._core.acquire(n, deadline)
         try:
-            return driver.perform(self._recipe.acquire(n, deadline))
+            return driver.perform(step)
         except BaseException as error:
+            _give_up(step)
             shorten(error)
             raise
 
-    def trying(self, n: int = 1, timeout: Duration = 0) -> Trying[Permits]:
+    def trying(self, n: int = 1, timeout: Duration = 0) -> trying.Trying[Permits]:
         """Return a block that is entered whether or not *n* permits are taken.
 
         For example ``with semaphore.trying() as permits: if permits: ...``. Leaving the block
@@ -159,24 +204,15 @@ class Semaphore:
         The arguments, errors and cost are as of `acquire`.
         """
         limit = check_timeout(blocking=True, timeout=timeout)
-        return Trying(partial(self._try, n, limit))
+        return Trying(self._driver, self._core, n, limit)
 
-    def _try(self, n: int, limit: float, block: Block | None) -> Permits:
-        """Take *n* permits for *block*, or none."""
-        driver, core = self._driver, self._recipe
-        permits = Permits(driver, core)
-        permits._take(n, core.acquire(n, driver.session.clock() + limit), block)
-        return permits
-
+    @_carried
     def release(self, n: int = 1) -> None:
         """Give *n* permits back; a semaphore that does not exist is made; one round trip.
 
         Nobody asks where they come from: to release more than was acquired adds permits. A release
-        that is interrupted is carried through.
-
-        If this client has acquired permits, or names their number, and the semaphore is gone, then
-        the server has lost it. It is not made again, and the log tells so. Permits that this client
-        took before add nothing to a semaphore that was made anew.
+        that is interrupted is completed. If ``permits=`` names the number and the semaphore is
+        gone, it is made with that number, among which are the *n*.
 
         Raises:
             ServerUnavailableError: no reply in time. The release is still being sent in the
@@ -184,61 +220,49 @@ class Semaphore:
         """
         step = None
         try:
-            step = self._recipe.prepared(self._recipe.release(n))
-            if not self._driver.perform(step):
-                self._recipe.tell_gone(n)
-        except Exception:
-            raise
+            step = self._core.release(n)
+            self._driver.perform(step)
         except BaseException as error:
-            # A Ctrl-C came before the step has begun, which would have gone on. A second one may
-            # come before `undo` has begun.
-            try:
-                step = step or self._recipe.release(n)
-                _ = self._driver.undo(step, error)
-            except BaseException as another:  # noqa: BLE001 - `undo` raises it
-                _ = self._driver.undo(step or self._recipe.release(n), another)
+            if step is not None:
+                _give_up(step)
+            elif not isinstance(error, Exception):  # not if *n* cannot be
+                _give_up(self._core.release(n))
+            self._failed.append(n)  # see `_complete`
+            shorten(error)
             raise
 
     def release_if_exists(self, n: int = 1) -> bool:
         """Give *n* permits back if the semaphore exists, as `release`; return whether it did."""
-        step = self._recipe.release_if_exists(n)
-        return self._driver.perform(self._recipe.prepared(step))
-
-    def _set_up(self) -> None:
-        """Set the number of permits if the code names one, before the first call of the client.
-
-        Set it again if it has ended.
-        """
-        if self._recipe.unset:
-            _ = self._driver.run(self._recipe.set_up())
+        return perform(self._driver, self._core.release(n, "0"))
 
     def __enter__(self) -> Self:
-        block = entered(self)
-        limit, driver, core = self._timeout, self._driver, self._recipe
-        step = core.acquire(1, driver.session.clock() + limit, limit)
+        claim = entered(self)
         try:
-            if block is None:  # called by hand, as its end will be
-                driver.perform(step)
+            if claim is None:  # called by hand, as its end will be
+                perform(self._driver, self._by_hand())
             else:
-                Permits(driver, core)._take(1, step, block)
+                _ = self._take(1, self._timeout, claim, tries=False)
         except BaseException as error:
             shorten(error)
             raise
         return self
 
-    __exit__ = exits()
+    def _by_hand(self) -> core.Taking:
+        limit = self._timeout
+        return self._core.acquire(1, self._driver.session.clock() + limit, limit)
 
-    def _leave(self, block: Block, raised: BaseException | None) -> None:
-        """Give back the permit of *block*, in any thread that leaves it."""
-        permits: Permits | None = block.got
-        if permits is not None:
-            permits._leave(block, raised)
-        else:
-            end_by(self.release, raised)
+    __exit__ = cast("Exits", Exit())
+
+    def _leave_by_hand(self, error: BaseException | None) -> None:
+        """Give back the permit of a block that was entered by hand."""
+        try:
+            self.release()
+        except InterlockError as trouble:
+            go_on(error, trouble)
 
     def try_set_permits(self, n: int) -> bool:
         """Make the semaphore with *n* permits unless it exists; return whether it was made."""
-        return self._driver.run(self._recipe.try_set_permits(n))
+        return perform(self._driver, self._core.try_set_permits(n))
 
     def set_permits(self, n: int) -> None:
         """Make free and taken permits add up to *n*, and wake waiters; one round trip.
@@ -250,45 +274,68 @@ class Semaphore:
             ConfigError: another program has set the semaphore up, such as Java, so nobody knows how
                 many permits are taken.
         """
-        self._driver.run(self._recipe.set_permits(n))
+        if not perform(self._driver, self._core.set_permits(n)):
+            raise self._core.unknown_total()
 
     def add_permits(self, n: int) -> None:
         """Add *n* permits for good, or take them away when *n* is negative; one round trip.
 
         Taking away does not wait: the number of free ones may fall below 0, and rises again with
-        each release.
-
-        Raises:
-            ServerUnavailableError: no reply in time; it is being undone if it was executed.
+        each release. A call that is interrupted is completed, as `release`.
         """
-        self._set_up()
-        self._driver.perform(self._recipe.add_permits(n))
+        _ = perform(self._driver, self._core.add_permits(n))
 
     def drain_permits(self) -> int:
         """Take all permits that are free, and return how many; one round trip.
 
         A number below 0 is made up for and returned, as in Java.
 
-        Raises:
-            ServerUnavailableError: no reply in time; what was taken is being given back.
-            ReplicationError: too few replicas acknowledged it, and `Options.replicas` requires
-                them; nothing stays taken.
+        Errors are as of `acquire`; what was taken is given back.
         """
-        self._set_up()
-        return self._driver.perform(self._recipe.drain_permits())
+        return perform(self._driver, self._core.drain_permits())
 
     def delete(self) -> bool:
         """Remove the semaphore; return whether there was one; one round trip.
 
-        Waiters go on waiting. A release of a permit that another client took before makes the
-        semaphore again, unless the number is named by ``permits=``.
+        Waiters go on waiting. A release makes the semaphore again.
         """
-        return self._driver.run(self._recipe.delete())
+        return perform(self._driver, self._core.delete())
 
     def available_permits(self) -> int:
         """Return how many permits are free; one round trip."""
-        self._set_up()
-        return self._driver.run(self._recipe.available_permits())
+        return self._driver.run(self._core.available_permits())
 
 
-publish("interlock.sync", Permits)
+class Trying(_Entering, trying.Trying[Permits]):
+    """An acquire for ``with``, which gives falsy `Permits` if it fails."""
+
+    __slots__ = ("_entered", "_limit", "_n")
+
+    def __init__(
+        self, driver: ThreadDriver, semaphore: core.Semaphore, n: int, limit: float
+    ) -> None:
+        super().__init__(driver, semaphore)
+        self._n, self._limit = n, limit
+        self._entered: ByHand[Permits] = ByHand()
+
+    def __enter__(self) -> Permits:
+        claim = entered(self)
+        try:
+            has = self._take(self._n, self._limit, claim, tries=True)
+        except BaseException as error:
+            shorten(error)
+            raise
+        permits = Permits(self._driver, self._core.name, has)
+        if claim is None:
+            self._entered.enter(caller(), permits)
+        return permits
+
+    __exit__ = cast("Exits", Exit())
+
+    def _leave_by_hand(self, error: BaseException | None) -> None:
+        permits = self._entered.leave(caller())
+        if permits is not None and permits._has is not None:
+            self._leave_hold(permits._has, None, error)
+
+
+publish("interlock.sync", Permits, Trying, _Entering)

@@ -15,8 +15,7 @@ from interlock.options import check_lease, check_reason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.locks import transfer
-    from interlock._drivers.protocol import BlockingDriver
+    from interlock._drivers2.threads import ThreadDriver
     from interlock.options import Duration
 
 
@@ -34,14 +33,14 @@ class Ticket:
 
     def __init__(
         self,
-        driver: BlockingDriver,
-        _ticket: transfer.Ticket,
+        driver: ThreadDriver,
+        _ticket: core_ticket.Ticket,
         _adopt: Callable[[str], Any],
     ) -> None:
         self._driver = driver
         self._adopt = _adopt
         self._ticket = _ticket
-        _ = core_ticket.lock_of(driver.session, _ticket)
+        _ = core_ticket.core_of(driver.session, _ticket)
         self.name = self._ticket.name
         self.holder = self._ticket.holder
         self.token = self._ticket.token
@@ -54,29 +53,17 @@ class Ticket:
         return str(self._ticket)
 
     def extend(self, lease: Duration) -> None:
-        """Lengthen the lease to at least *lease* seconds from now; nothing makes it shorter.
+        """Lengthen the lease to at least *lease* seconds from now; one round trip.
 
         Raises:
             NotHeldError: it was released or adopted, its lease has ended, or an operator broke it.
-            ConfigError: *lease* cannot be.
-
-        Cost:
-            One round trip.
         """
         check_long_lease(lease, self._driver)
         session = self._driver.session
         self._driver.run(core_ticket.extend(session, self._ticket, check_lease(lease)))
 
     def release(self) -> None:
-        """Free the lock.
-
-        Raises:
-            NotHeldError: as `extend`; nothing was changed.
-            ServerUnavailableError: no usable answer; it may be tried again.
-
-        Cost:
-            Three round trips.
-        """
+        """Free the lock; errors as `extend`, three round trips."""
         driver = self._driver
         hold = adopt_ticket(driver, self._ticket, self._adopt)
         hold.release()
@@ -92,9 +79,6 @@ class Ticket:
             reason: why the lock is held.
             who: the holder's name; the name of this machine unless given.
             held_for: seconds that it is held already.
-
-        Raises:
-            ConfigError: a *reason* or *lease* that cannot be.
         """
         about = about_this_process()
         about |= {"host": check_reason(who) or about["host"], "thread": check_reason(reason)}

@@ -1,74 +1,36 @@
 # Generated from interlock/asyncio/trying.py by tools/make_sync.py; change that file.
 """A block that is entered whether or not something could be acquired."""
 
-# The classes of a face share what users do not see.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from interlock._drivers.block import ByHand, entered
-from interlock._drivers.blocking_block import caller, exits
 from interlock._misuse import publish
-from interlock._traceback import shorten
-from interlock.errors import InterlockError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from interlock._drivers.blocking_block import Exits
 
-    from interlock._drivers.block import Block
-
-
-class _Entered(Protocol):
-    """What a block gets, and what it does at its end."""
-
-    def _leave(self, block: Block | None, raised: BaseException | None) -> None: ...
+E = TypeVar("E")
 
 
-E = TypeVar("E", bound=_Entered)
-
-
-class Trying(Generic[E]):
+class Trying(ABC, Generic[E]):
     """An acquire for ``with``, which gives a falsy object if it fails; made by ``trying``.
 
     For example ``with lock.trying(timeout=1) as hold: if hold: ...``. Leaving the block
     releases what was acquired.
     """
 
-    def __init__(self, acquire: Callable[[Block | None], E]) -> None:
-        self._acquire = acquire
-        self._by_hand: ByHand[E] = ByHand()
+    __slots__ = ()
 
     def __bool__(self) -> bool:
         raise TypeError("nothing was acquired yet: use `with`")
 
-    def __enter__(self) -> E:
-        block = entered(self)
-        try:
-            got = self._acquire(block)
-        except BaseException as error:
-            shorten(error)
-            raise
-        if block is None:
-            self._by_hand.enter(caller(), got)
-        else:
-            block.got = got
-        return got
+    @abstractmethod
+    def __enter__(self) -> E: ...
 
-    __exit__ = exits()
-
-    def _leave(self, block: Block, raised: BaseException | None) -> None:
-        """Release what *block* acquired, in any thread that leaves it."""
-        got: E | None = self._by_hand.leave(caller()) if block.got is None else block.got
-        block.got = None  # it may refer to the block
-        if got is None:
-            raise RuntimeError("this block was not entered")
-        try:
-            got._leave(block, raised)
-        except InterlockError as error:
-            shorten(error)
-            raise
+    if TYPE_CHECKING:
+        __exit__ = cast("Exits", None)
 
 
 publish("interlock.sync", Trying)

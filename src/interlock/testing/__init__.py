@@ -60,7 +60,7 @@ class FakeClient(Client):
     """
 
     def __init__(self, url: str, **options: Unpack[OptionChanges]) -> None:
-        super().__init__(open_url(url, None), options_of(None, options))
+        super().__init__(*open_url(url, options_of(None, options)))
         self.url = url
 
 
@@ -71,9 +71,7 @@ def fake(**options: Unpack[OptionChanges]) -> Generator[FakeClient]:
     The client and its scripts are the real ones. The server listens on a free port of the loopback
     interface, and ends with the block.
 
-    All objects work on it but for one thing: you cannot *wait* for a permit of a leased semaphore
-    or of `limited`, because the Lua of fakeredis lacks ``redis.sha1hex``. Such a wait raises
-    ServerUnavailableError; use `server` there. The fake has no cluster, no replicas and no TLS.
+    All objects work on it. The fake has no cluster, no replicas and no TLS.
 
     Args:
         **options: fields of `Options` for the client, such as ``lease=1``.

@@ -95,6 +95,9 @@ class ModelServer:
         return cast("int", self._server.sockets[0].getsockname()[1])
 
     async def _close(self) -> None:
+        # Somebody may have dialled just now: a server that is closed would leave that socket open.
+        while begun := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.gather(*begun)
         self._server.close()
         connections = tuple(self._connections)
         for connection in connections:

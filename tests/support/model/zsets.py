@@ -50,7 +50,7 @@ def _read(db: Keyspace, key: bytes) -> ZSet:
 
 def _zadd(db: Keyspace, args: Args) -> Reply:
     key, *rest = args
-    flag = rest.pop(0).upper() if rest[0].upper() in (b"NX", b"INCR") else b""
+    flag = rest.pop(0).upper() if rest[0].upper() in (b"NX", b"XX", b"INCR") else b""
     if not rest or len(rest) % 2:
         raise ModelError(SYNTAX_ERROR)
     if flag == b"INCR" and len(rest) > 2:
@@ -61,7 +61,7 @@ def _zadd(db: Keyspace, args: Args) -> Reply:
     after = 0.0
     for given, member in scores:
         before = stored.get(member)
-        if before is not None and flag == b"NX":
+        if flag == (b"XX" if before is None else b"NX"):
             continue
         after = before + given if before is not None and flag == b"INCR" else given
         if math.isnan(after):

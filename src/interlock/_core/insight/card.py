@@ -1,48 +1,52 @@
 """Cards: what a client writes about itself, for operators.
 
 Theory. A lock on the server shows a client id and a number. An operator cannot tell which process
-that is. So the renewal thread writes a card: host, process, program, and the holds and waits that
-last. Short ones cost nothing, because they are over before the thread looks. A card has ages in
+that is. So a thread of the client writes a card: host, process, program, and the holds and waits that
+last. Short ones cost nothing, because they are over before the thread looks. Only a hold whose lease
+exceeds `Options.lease` is told at once: its process may die long before it ends. A card has ages in
 place of dates, and the server adds its own time. So a client with a wrong clock has a right card.
 
 Rules:
 
 * No lock algorithm reads a card.
 * A client writes at most one card in each renewal round, and none if nothing lasts. It writes more
-  only if a hold was lost.
+  only if a hold was lost, and at most one a second for holds with long leases.
+* A card tells in which line each hold was acquired. That is made a text where the card is written.
 * Older holds and waits come first. All others are only counted.
 * A wait for permits or a latch has a mark of its own (``p``). It is no part of a deadlock.
 * If a hold ends that a card told of, the next card tells how: released, or lost and why. A card
   without lasting holds and waits is the last one, and expires by itself.
-* If a card lists a hold, the holder id of that hold is never used again. So an operator who breaks
-  the hold by its id breaks no later one, not even one of the same thread.
+* The holder id of a hold is never used again. So an operator who breaks the hold by its id breaks
+  no later one, not even one of the same thread.
 """
 
 from __future__ import annotations
 
 import json
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from interlock._core.insight.events import tell_loss
-from interlock._core.model.effects import NEVER
-from interlock._core.model.holds import ENDED, HELD, LOST, UNASKED, Permit
+from interlock._core.model.calls import NEVER
+from interlock._core.model.holds import ENDED, HELD, LOST
 from interlock._core.scripts.card import card_write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from interlock._core.model.effects import Eval
-    from interlock._core.model.holds import Hold
-    from interlock._core.queue.waiter import Wish
-    from interlock._core.upkeep.session import Session
+    from interlock._core.insight.observing import Observing, Shown, Wish
+    from interlock._core.model.calls import Eval
+    from interlock.options import Options
 
 FORMAT = 1
 """The format number that cards of this version carry."""
 CARD = "interlock_client:{{{}}}"
-"""The key of a client's card, with the client's id in braces."""
+"""The key of a client's card, with the client's prefix and id in braces."""
 INDEX = "interlock_clients"
-"""The sorted set of the clients that have a card (score: when it expires, epoch milliseconds)."""
+"""The sorted set of the clients that have a card (score: when it expires, epoch milliseconds).
+
+Clients with a prefix have one of their own (`index_of`).
+"""
 LASTING = 1.0
 """Seconds that a hold or wait must last before a card is written for it."""
 SOON = LASTING / 2
@@ -57,6 +61,8 @@ ENDED_KEPT = 60.0
 """Seconds for which cards tell how a hold ended."""
 MOST_ENDED = 50
 """Ends of holds that a card tells at most."""
+LONGEST_PLACE = 200
+"""Characters of a file and its line; of more the last ones are told."""
 _HEAD = 3
 """Arguments before the fields of a card."""
 FOREVER = 86400.0
@@ -65,11 +71,34 @@ BY_TICKET = "by ticket"
 """The program of a card that tells of a ticket: no process has the hold."""
 
 
+def index_of(prefix: str) -> str:
+    """Return the key of the sorted set of those clients with *prefix* that have a card."""
+    return f"{INDEX}:{{{prefix}}}" if prefix else INDEX
+
+
+class Client(Protocol):
+    """The client that a card is about.
+
+    Attributes:
+        client_id: its id.
+        options: its options.
+        clustered: whether several servers share the keys.
+        events: what lasts.
+        period: seconds between two rounds of renewals.
+    """
+
+    client_id: str
+    options: Options
+    clustered: bool
+    events: Observing
+    period: float
+
+
 class CardWriter:
     """Composes the card of one client. It is passive: `now` is an argument.
 
     Args:
-        session: the client's state.
+        client: the client.
         about: host, process and program.
 
     Attributes:
@@ -77,10 +106,10 @@ class CardWriter:
         named: whether the connection that writes the card has the client's name in CLIENT LIST.
     """
 
-    def __init__(self, session: Session, about: Mapping[str, object]) -> None:
-        self._session = session
+    def __init__(self, client: Client, about: Mapping[str, object]) -> None:
+        self._client = client
         self._about = dict(about)
-        self._lasting: list[tuple[str, Hold, float]] = []
+        self._lasting: list[tuple[str, Shown, float]] = []
         self._wishes: list[Wish] = []
         self._number = 0
         self._written_at = -NEVER
@@ -88,34 +117,46 @@ class CardWriter:
         self._count = self._permits = self._waits = 0
         self.refused = False
         self.named = True
-        self._told: dict[Hold, str] = {}
+        self._told: dict[Shown, str] = {}
         self._ended: deque[tuple[float, str, dict[str, object]]] = deque(maxlen=MOST_ENDED)
         self._parting = self._parted = False
         self._hurried = False
+        self._long_leases, self._looked_at = False, -NEVER
 
     @property
     def wanted(self) -> bool:
         """Whether this client writes cards."""
-        return bool(self._session.options.card) and not self.refused
+        return bool(self._client.options.card) and not self.refused
 
     def next_look(self, now: float) -> float:
         """Return when to call `look` next."""
         if not self.wanted:
             return NEVER
-        return now + min(LOOK, self._session.watchdog.period)
+        if self._long_leases:
+            return self.hurry(now)
+        return now + min(LOOK, self._client.period)
+
+    def hurry(self, now: float) -> float:
+        """Note that a hold with a long lease was acquired; return when to call `look`."""
+        self._long_leases = self.wanted
+        return max(now, self._looked_at + LASTING) if self.wanted else NEVER
 
     def look(self, now: float) -> Eval[bool] | None:
         """Note all holds and waits; return the script that writes the card if it is due."""
         if not self.wanted:
             return None
         self._note(now)
+        if self._long_leases and now >= self._looked_at + LASTING:
+            self._long_leases, self._looked_at = False, now
+            if any(self._is_long(hold) for _, hold, _ in self._lasting):
+                return self.write(now)
         if self._hurried and (self._lasting or self._wishes or self._ended):
             self._hurried = False
             return self.write(now)
         if not self._lasts(now) and not self._written:
             return None
         # A round may begin a little sooner than a period after the last one.
-        early = now < self._written_at + 0.9 * self._session.watchdog.period
+        early = now < self._written_at + 0.9 * self._client.period
         return None if early else self.write(now)
 
     def _lasts(self, now: float) -> bool:
@@ -126,8 +167,8 @@ class CardWriter:
     def write(self, now: float) -> Eval[bool]:
         """Return the script that writes the card as of *now*, or removes it if nothing lasts."""
         self._note(now)
-        session, fields = self._session, list[str]()
-        keep = session.options.lease
+        client, fields = self._client, list[str]()
+        keep = client.options.lease
         for mark, hold, age in self._lasting:
             if len(hold.key) > LONGEST:
                 continue
@@ -146,7 +187,7 @@ class CardWriter:
                 **self._about,
                 "format": FORMAT,
                 "number": self._number + 1,
-                "period": session.watchdog.period,
+                "period": client.period,
                 "holds": self._count,
                 "permits": self._permits,
                 "waits": self._waits,
@@ -156,7 +197,7 @@ class CardWriter:
             }
             fields += ("client", json.dumps(told))
         self._written_at = now
-        return self._script(min(keep + 2 * session.watchdog.period, FOREVER), fields)
+        return self._script(min(keep + 2 * client.period, FOREVER), fields)
 
     def remove(self) -> Eval[bool] | None:
         """Return the script that removes the card; None if there is none."""
@@ -165,14 +206,16 @@ class CardWriter:
         return self._script(1, ())
 
     def _script(self, keep: float, fields: Sequence[str]) -> Eval[bool]:
-        client_id = self._session.client_id
-        index = "" if self._session.clustered else INDEX
-        key = CARD.format(client_id)
+        client, client_id = self._client, self._client.client_id
+        prefix = client.options.prefix or ""
+        index = "" if client.clustered else index_of(prefix)
+        key = CARD.format(prefix + client_id)
         return card_write(key, index, client_id, self._number + 1, keep, fields)
 
     def put_off(self) -> None:
         """Write the card at the next look: nobody could send what was written."""
-        self._written_at = -NEVER
+        self._written_at = self._looked_at = -NEVER
+        self._long_leases = True
 
     def answered(self, call: Eval[bool]) -> None:
         """Note that *call* has written the card, or removed it."""
@@ -184,42 +227,43 @@ class CardWriter:
         """Look at all holds and waits; note the oldest long ones, and count all holds."""
         self._note_ends(now)
         count = permits = 0
-        lasting: list[tuple[str, Hold, float]] = []
-        for hold, wait in list(self._session.events.waits.items()):
+        lasting: list[tuple[str, Shown, float]] = []
+        for hold, wait in list(self._client.events.waits.items()):
             if now - wait.since >= SOON and len(lasting) < MOST:
                 lasting.append(("w", hold, now - wait.since))
-        for hold in self._session.holds.snapshot():
+        for hold in self._client.events.live():
             if hold.state is HELD:
                 count += 1
-                permits += isinstance(hold, Permit)
-                old = now - hold.since >= SOON and len(lasting) < MOST
-                if old and hold.keep_holder_unique():
+                permits += hold.of_permits
+                old = now - hold.since >= SOON or self._is_long(hold)
+                if old and len(lasting) < MOST:
                     lasting.append(("h", hold, now - hold.since))
         self._lasting, self._count, self._permits = lasting, count, permits
-        wishes = self._session.waiters.wishes()
-        self._waits = len(self._session.events.waits) + len(wishes)
+        wishes = self._client.events.wishes()
+        self._waits = len(self._client.events.waits) + len(wishes)
         self._wishes = [
             wish
             for wish in wishes[: MOST - len(lasting)]
             if now - wish.since >= SOON and len(wish.key) <= LONGEST
         ]
 
+    def _is_long(self, hold: Shown) -> bool:
+        """Return whether *hold* has a longer lease than holds that are renewed."""
+        return hold.lease > self._client.options.lease
+
     def _note_ends(self, now: float) -> None:
         """Note how those holds ended that a card told of."""
         for hold, place in list(self._told.items()):
             lost = hold.state is LOST
             # A hold that nobody renews ends with its lease, whether its owner looks or not.
-            over = hold.state is HELD and hold.renewal is None and now >= hold.valid_until
+            over = hold.state is HELD and not hold.renewed and now >= hold.valid_until
             if not lost and not over and hold.state is not ENDED:
-                continue
-            # The server may just be asked why. Without an answer the lease ends the question.
-            if lost and hold.detail == UNASKED and now < hold.valid_until:
                 continue
             del self._told[hold]
             told: dict[str, object] = {"how": "lost" if lost or over else "released"}
             if lost or over:
                 reason = hold.reason or hold.expiry_reason()
-                detail = hold.detail if lost and self._session.options.card is True else ""
+                detail = hold.detail if lost and self._client.options.card is True else ""
                 told["why"] = tell_loss(reason, detail)[:LONGEST]
                 self._hurried = True
             self._ended.append((now, place, told))
@@ -229,18 +273,18 @@ class CardWriter:
     def _wish(self, wish: Wish, now: float) -> str:
         return json.dumps(self._common(now - wish.since, wish.owner, wish.label))
 
-    def _entry(self, mark: str, hold: Hold, age: float) -> str:
+    def _entry(self, mark: str, hold: Shown, age: float) -> str:
         told = self._common(age, hold.table_key[1], hold.label)
         if mark == "h":
-            told |= {"lease": hold.lease, "renewed": hold.renewal is not None}
-        if "thread" in told and (
-            trace := self._session.events.traces.get((hold.holder, hold.name))
-        ):
+            told |= {"lease": hold.lease, "renewed": hold.renewed}
+            if "thread" in told and hold.acquired_at:
+                told["place"] = hold.acquired_at[-LONGEST_PLACE:]
+        if "thread" in told and (trace := self._client.events.traces.get((hold.holder, hold.name))):
             told["trace"] = trace
         return json.dumps(told)
 
     def _common(self, age: float, owner: int, label: str) -> dict[str, object]:
         told: dict[str, object] = {"age": round(max(age, 0.0), 3), "owner": owner}
-        if self._session.options.card != "names":
+        if self._client.options.card != "names":
             told["thread"] = label[:LONGEST]
         return told

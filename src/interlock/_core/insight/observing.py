@@ -12,21 +12,17 @@ from __future__ import annotations
 
 from collections import Counter
 from contextvars import Context, copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from interlock._core.insight import events
-from interlock._core.model.effects import Batch
 from interlock._core.model.holds import HELD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from interlock._core.model.effects import Eval, Op
-    from interlock._core.model.holds import Hold, Holds
-    from interlock._core.scripts.lock import LockStatus
-    from interlock._core.upkeep.watchdog import Round
+    from interlock._core.model.calls import Eval
     from interlock.errors import LossReason
 
 ENDLESS = "election"
@@ -35,12 +31,59 @@ QUERIES = 20
 """The largest number of locks that one renewal round queries for their holders."""
 
 
+class Kind(Protocol):
+    """What is held, a lock or another object."""
+
+    @property
+    def kind(self) -> str: ...
+
+
+class Shown(Protocol):
+    """A hold, as observers and cards show it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def lock(self) -> Kind: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def holder(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def table_key(self) -> tuple[object, int]: ...
+    @property
+    def acquired_at(self) -> str: ...
+    @property
+    def state(self) -> str: ...
+    @property
+    def since(self) -> float: ...
+    @property
+    def lease(self) -> float: ...
+    @property
+    def renewed(self) -> bool: ...
+    @property
+    def valid_until(self) -> float: ...
+    @property
+    def token(self) -> int | None: ...
+    @property
+    def reason(self) -> LossReason | None: ...
+    @property
+    def of_permits(self) -> bool: ...
+    @property
+    def detail(self) -> str: ...
+    def expiry_reason(self) -> LossReason: ...
+    def ran_out(self) -> bool: ...
+
+
 class Frequent(NamedTuple):
     """A frequent event, as it is recorded.
 
     Attributes:
         kind: the class of the event.
         hold: the hold that it is about.
+        owner: what the thread or task is called.
         at: when it happened, on the session's clock.
         since: when the acquire, the wait or the hold began.
         detail: of `Acquired`: whether it waited. Of `GaveUp`: the name of the error's class.
@@ -48,7 +91,8 @@ class Frequent(NamedTuple):
     """
 
     kind: type[events.LockEvent]
-    hold: Hold
+    hold: Shown
+    owner: str
     at: float
     since: float
     detail: object
@@ -61,9 +105,40 @@ class Contended(Protocol):
     kind: str
     key: str
 
-    def query(self) -> Eval[LockStatus]:
+    def query(self) -> Eval[Any]:
         """Return the script that tells who holds it."""
         ...
+
+
+class Wish(NamedTuple):
+    """A waiter for permits or a latch, as operators are told of it: it has no hold.
+
+    Attributes:
+        key: of the semaphore or latch.
+        holder: the client's id and a number of the wait.
+        since: when the wait began, on the session's clock.
+        owner: tells the threads and tasks of one client apart.
+        label: what the thread or task is called.
+    """
+
+    key: str
+    holder: str
+    since: float
+    owner: int
+    label: str
+
+
+@dataclass(slots=True)
+class Round:
+    """What a round of renewals found.
+
+    Attributes:
+        renewed: holds that were renewed.
+        failures: the errors of scripts that failed.
+    """
+
+    renewed: int = 0
+    failures: list[Exception] = field(default_factory=list[Exception])
 
 
 class Wait(NamedTuple):
@@ -92,7 +167,7 @@ class Outage:
 
     since: float
     error: str = ""
-    holds: frozenset[Hold] = frozenset()
+    holds: frozenset[Shown] = frozenset()
 
 
 def _nobody(event: object) -> None:
@@ -103,7 +178,6 @@ class Observing:
     """The events of one client.
 
     Args:
-        holds: the client's table.
         clock: the session's.
         slow_acquire: seconds after which a wait is reported; None: never.
         slow_hold: seconds after which a hold is reported; None: never.
@@ -114,13 +188,15 @@ class Observing:
         wall: returns the seconds since 1970.
         client_id: the client.
         server: the address of its server.
+        observed: whether an observer is told of each use of a lock.
         waits: what each waiting thread or task waits for.
         traces: the trace ids of holds, by holder id and name; an observer sets them.
+        live: returns the client's holds.
+        wishes: returns what operators are told of those of its waiters that have no hold.
     """
 
     def __init__(
         self,
-        holds: Holds,
         clock: Callable[[], float],
         slow_acquire: float | None,
         slow_hold: float | None,
@@ -129,18 +205,24 @@ class Observing:
         self.emit_frequent: Callable[[Frequent], None] = _nobody
         self.wall: Callable[[], float] = clock
         self.client_id = self.server = ""
-        self.waits: dict[Hold, Wait] = {}
+        self.waits: dict[Shown, Wait] = {}
         self.traces: dict[tuple[str, str], str] = {}
-        self._holds = holds
+        self.live: Callable[[], Sequence[Shown]] = tuple
+        self.wishes: Callable[[], Sequence[Wish]] = tuple
+        self.observed = False
         self._clock = clock
         self._slow_acquire = slow_acquire
         self._slow_hold = slow_hold
         self._outages: dict[object, Outage] = {}
-        self._told: set[Hold] = set()
+        self._told: set[Shown] = set()
+
+    def held_by(self, holder: str) -> list[Shown]:
+        """Return what *holder* has."""
+        return [hold for hold in self.live() if hold.holder == holder]
 
     # The events of each use of a lock.
 
-    def acquired(self, hold: Hold, sent_at: float) -> None:
+    def acquired(self, hold: Shown, sent_at: float) -> None:
         """Tell that *hold* was acquired.
 
         The call began at *sent_at*. If it had to wait, the start of the wait counts.
@@ -151,45 +233,49 @@ class Observing:
         else:
             # The thread that runs this may be another one, which handed the lock over.
             sent_at, context, waited = wait.since, wait.context or copy_context(), True
-        self.emit_frequent(Frequent(events.Acquired, hold, hold.since, sent_at, waited, context))
+        self._tell(events.Acquired, hold, hold.since, sent_at, waited, context)
 
-    def released(self, hold: Hold) -> None:
+    def released(self, hold: Shown) -> None:
         """Tell that *hold* was released."""
         at = self._clock()
-        self.emit_frequent(Frequent(events.Released, hold, at, hold.since, None, copy_context()))
+        self._tell(events.Released, hold, at, hold.since, None, copy_context())
 
-    def begin_wait(self, lock: Contended, hold: Hold, since: float) -> None:
+    def begin_wait(self, lock: Contended, hold: Shown, since: float) -> None:
         """Note a wait for *hold* of *lock*, which began at *since*."""
-        if self._holds.observer is None:
+        if not self.observed:
             self.waits[hold] = Wait(lock, since, None)
             return
         context = copy_context()
         self.waits[hold] = Wait(lock, since, context)
-        self.emit_frequent(Frequent(events.Waiting, hold, self._clock(), since, None, context))
+        self._tell(events.Waiting, hold, self._clock(), since, None, context)
 
-    def end_wait(self, hold: Hold, error: BaseException | None) -> None:
+    def end_wait(self, hold: Shown, error: BaseException | None) -> None:
         """Note the end of a wait: *hold* is held, or *error* or the time ended it."""
         wait = self.waits.pop(hold, None)
         self._told.discard(hold)
-        if wait is None or self._holds.observer is None or hold.state is HELD:
+        if wait is None or not self.observed or hold.state is HELD:
             return
         what = None if error is None else type(error).__name__
         context = wait.context or copy_context()
-        self.emit_frequent(Frequent(events.GaveUp, hold, self._clock(), wait.since, what, context))
+        self._tell(events.GaveUp, hold, self._clock(), wait.since, what, context)
+
+    def _tell(self, kind: type[events.LockEvent], hold: Shown, *told: Any) -> None:
+        # The owner may be gone when an object is made of this.
+        self.emit_frequent(Frequent(kind, hold, hold.label, *told))
 
     # Rare events.
 
-    def lost(self, hold: Hold, reason: LossReason) -> None:
+    def lost(self, hold: Shown, reason: LossReason) -> None:
         """Tell that *hold* is lost, or released if it was meant to end with its lease."""
         if hold.ran_out():
-            if self._holds.observer is not None:
+            if self.observed:
                 self.released(hold)
             return
         held_for = self._clock() - hold.since
         lost = events.Lost(**self._of(hold), seconds=held_for, reason=reason, detail=hold.detail)
         self.emit(lost)
 
-    def abandoned(self, hold: Hold) -> None:
+    def abandoned(self, hold: Shown) -> None:
         """Tell that *hold* is not renewed any more."""
         seconds = self._clock() - hold.since
         self.emit(events.Abandoned(**self._of(hold), seconds=seconds, lease=hold.lease))
@@ -203,7 +289,7 @@ class Observing:
         """Tell that another server has become the primary."""
         self.emit(events.ServerChanged(**self._here()))
 
-    def renewal(self, node: object, due: Sequence[Hold], started: float, result: Round) -> None:
+    def renewal(self, node: object, due: Sequence[Shown], started: float, result: Round) -> None:
         """Tell how a renewal round at *node* went; it began at *started*."""
         now, failures = self._clock(), result.failures
         if not due:
@@ -231,22 +317,22 @@ class Observing:
         elif not failures and (ended := self._outages.pop(node, None)) is not None:
             self.emit(events.Recovered(**self._here(), seconds=now - ended.since))
 
-    def failure_of(self, hold: Hold) -> str:
+    def failure_of(self, hold: Shown) -> str:
         """Return why the last renewal of *hold* failed; empty if it did not."""
         outages = list(self._outages.values())
         return next((each.error for each in outages if hold in each.holds), "")
 
     # What lasts too long.
 
-    def slow_waits(self, now: float) -> list[Hold]:
+    def slow_waits(self, now: float) -> list[Shown]:
         """Return the holds whose wait is too long, each once; report those held for too long."""
         if (limit := self._slow_hold) is not None:
-            for hold in self._holds:
+            for hold in self.live():
                 late = hold.state is HELD and now - hold.since >= limit
-                if late and hold not in self._told and hold.core.kind != ENDLESS:
+                if late and hold not in self._told and hold.lock.kind != ENDLESS:
                     self._told.add(hold)
                     self.emit(events.SlowHold(**self._of(hold), seconds=now - hold.since))
-        slow: list[Hold] = []
+        slow: list[Shown] = []
         if (limit := self._slow_acquire) is not None:
             for hold, wait in list(self.waits.items()):
                 late = now - wait.since >= limit
@@ -254,38 +340,38 @@ class Observing:
                     self._told.add(hold)
                     slow.append(hold)
         # A copy: other threads end holds meanwhile.
-        for hold in self._told.copy():
-            if hold not in self._holds and hold not in self.waits:
+        told = self._told.copy()
+        for hold in told.difference(self.live() if told else ()):
+            if hold not in self.waits:
                 self._told.discard(hold)
         return slow
 
-    def put_off(self, slow: Sequence[Hold]) -> None:
+    def put_off(self, slow: Sequence[Shown]) -> None:
         """Return the *slow* waits again at the next look: nobody could report them."""
         self._told.difference_update(slow)
 
-    def name_holders(self, slow: Sequence[Hold]) -> Op[None]:
-        """Report the *slow* waits, with the holders of the locks that they wait for.
+    def queries(self, slow: Sequence[Shown]) -> dict[str, Eval[Any]]:
+        """Return the scripts that tell who holds what the *slow* waits are for, by its key.
 
-        Cost:
-            One round trip.
+        The work of others waits for this: one query for each lock, and only for a few locks.
         """
-        waits = [(hold, wait) for hold in slow if (wait := self.waits.get(hold)) is not None]
-        if not waits:
-            return
-        # The next renewals wait for this: one query for each lock, and only for a few locks.
-        locks = dict(islice({wait.lock.key: wait.lock for _, wait in waits}.items(), QUERIES))
-        replies = yield from Batch(tuple(lock.query() for lock in locks.values()))
-        holders = {
-            key: tuple(reply.holders)
-            for key, reply in zip(locks, replies, strict=True)
-            if not isinstance(reply, Exception)
-        }
+        waits = [wait for hold in slow if (wait := self.waits.get(hold)) is not None]
+        locks = dict(islice({wait.lock.key: wait.lock for wait in waits}.items(), QUERIES))
+        return {key: lock.query() for key, lock in locks.items()}
+
+    def name_holders(self, slow: Sequence[Shown], holders: Mapping[str, Sequence[str]]) -> None:
+        """Report the *slow* waits, with the *holders* of what they wait for, by its key."""
         now = self._clock()
-        for hold, wait in waits:
-            held_by = holders.get(wait.lock.key, ())
-            self.emit(
-                events.SlowAcquire(**self._of(hold), seconds=now - wait.since, held_by=held_by)
-            )
+        for hold in slow:
+            if (wait := self.waits.get(hold)) is not None:
+                held_by = tuple(holders.get(wait.lock.key, ()))
+                late = now - wait.since
+                self.emit(events.SlowAcquire(**self._of(hold), seconds=late, held_by=held_by))
+
+    @property
+    def looks(self) -> bool:
+        """Whether waits or holds may be too long."""
+        return self._slow_acquire is not None or self._slow_hold is not None
 
     def after_fork(self) -> None:
         """Forget the waits of the parent process."""
@@ -297,7 +383,7 @@ class Observing:
 
     def holds(self) -> Mapping[str, int]:
         """Return how many holds there are of each kind of lock."""
-        return Counter(hold.core.kind for hold in self._holds if hold.state is HELD)
+        return Counter(hold.lock.kind for hold in self.live() if hold.state is HELD)
 
     def waiters(self) -> Mapping[str, int]:
         """Return how many threads and tasks wait for each kind of lock."""
@@ -305,7 +391,7 @@ class Observing:
 
     def validity(self) -> float | None:
         """Return the seconds until the first hold ends without renewal; None without a hold."""
-        ends = [hold.valid_until for hold in self._holds if hold.state is HELD]
+        ends = [hold.valid_until for hold in self.live() if hold.state is HELD]
         return max(min(ends) - self._clock(), 0.0) if ends else None
 
     def note_trace(self, holder: str, name: str, trace_id: str) -> None:
@@ -321,8 +407,9 @@ class Observing:
 
     def event(self, frequent: Frequent) -> events.LockEvent:
         """Return *frequent* as an event object."""
-        kind, hold, at, since, detail, _ = frequent
+        kind, hold, owner, at, since, detail, _ = frequent
         fields = self._of(hold)
+        fields["owner"] = owner
         fields["time"] = self.wall() - (self._clock() - at)
         if kind is events.Acquired:
             fields.update(seconds=at - since, waited=detail, token=hold.token)
@@ -335,11 +422,11 @@ class Observing:
     def _here(self) -> dict[str, Any]:
         return {"time": self.wall(), "client_id": self.client_id, "server": self.server}
 
-    def _of(self, hold: Hold) -> dict[str, Any]:
+    def _of(self, hold: Shown) -> dict[str, Any]:
         return {
             **self._here(),
             "name": hold.name,
-            "kind": hold.core.kind,
+            "kind": hold.lock.kind,
             "holder": hold.holder,
             "owner": hold.label,
         }

@@ -1,1 +1,1 @@
-"""Every lock-like: acquire, re-enter, release and extend, once for all kinds."""
+"""The locks: `base` and `release` have the algorithm, each other file one kind."""

@@ -1,98 +1,140 @@
-"""The fair lock.
+"""The fair lock: a plain lock's hash, and Redisson's queue of its waiters.
 
-The first to ask gets it first. The server has a plain lock's hash, and a queue of its waiters.
+The queue is a list of holder ids, and a deadline for each of them in a sorted set. It decides whose
+turn it is, across processes and languages, and within one client. So each waiter asks for itself,
+and is told on a channel of its own.
 
-Theory. Each waiter has a place of its own: its holder id in a list, and a deadline for it in a
-sorted set. It also has a channel of its own. The server's queue decides whose turn it is, across
-processes and languages and within one client. So local waiters do not queue up among themselves.
-Each is alone on its channel, and asks for itself.
+    first try   joins the queue if it must wait; a single try takes no place, and overtakes nobody
+    refused     hear one's own channel, and ask once that is sure
+    told        ask; nobody starts without asking
+    waiting     ask again at the time that the last answer told, and after a message: who is silent
+                for `Options.fair_wait` counts as dead
+    release     tells the first of the queue, or leaves it
 
-Rules:
-
-* A waiter keeps its place by asking. It asks at least three times in `Options.fair_wait`, so a live
-  one is never taken for dead. A dead one delays the others for no longer than that. All times are
-  the server's.
-* A waiter that stops waiting, for any reason, leaves the queue. The script for that also undoes an
-  acquire, and running it twice changes nothing. If the script does not reach the server, the place
-  ends at its deadline.
-* That script may arrive late. So before it is sent, the owner draws a new number. Then the script
-  does not hit a later place or hold.
-* A single try takes no place in the queue, and overtakes no waiter that has one.
+All times in the queue are the server's.
 
 Source: RedissonFairLock, Redisson 4.7.0.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from interlock._core.locks.lock import Lock
-from interlock._core.locks.lock_base import require_replicas
-from interlock._core.model import names
-from interlock._core.model.effects import NEVER
-from interlock._core.queue.waiting import wait_in_queue
-from interlock._core.scripts import fair_lock as scripts
+from interlock._core.locks.base import Lock
+from interlock._core.model.effects import Eval, Listen, Op, Wait
+from interlock._core.model.forms import HOLE, Form
+from interlock._core.model.names import waiter_channel
+from interlock._core.queue.places import DEAF, POLL, Line, Place
+from interlock._core.scripts.fair_lock import (
+    FAIR_ASK,
+    FAIR_RELEASE,
+    Queued,
+    fair_keys,
+    fair_lock_break,
+)
+from interlock._core.scripts.locks import Grant, milliseconds
 
 if TYPE_CHECKING:
-    from interlock._core.model.effects import Eval, Op
-    from interlock._core.model.holds import Hold
-    from interlock._core.scripts.script import Grant
+    from interlock._core.model.hold import Hold
     from interlock._core.upkeep.session import Session
+
+
+class Turn(Line):
+    """What one waiter hears. No other one stands here, and its own wait is its timer."""
+
+    def __init__(self, session: Session, lock: Lock, hold: Hold) -> None:
+        super().__init__(session, lock)
+        self.channels = (waiter_channel(lock.channel, hold.holder),)
+        self.look_at = 0.0
+        self.waiters[hold] = None
+
+    def look_in(self, seconds: float) -> None:
+        """Let it ask at once: it is first now, or its connection was lost."""
+        del seconds
+        self.look(self._client.clock())
 
 
 class FairLock(Lock):
     """A lock that one owner at a time holds, in the order in which they asked."""
 
     kind = "fair lock"
-    repeats_for = (NEVER,)  # a single try takes no place in the queue
-    may_start = False  # the queue is Redisson's
+    queues = False
 
-    def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
-        super().__init__(session, name, reentrant=reentrant)
-        self._keys = (self.key, names.fair_queue(self.key), names.fair_timeouts(self.key))
+    def __init__(self, session: Session, name: str, key: str, *, reentrant: bool = True) -> None:
+        self._keys, self._silence = fair_keys(key), milliseconds(session.options.fair_wait)
+        super().__init__(session, name, key, reentrant=reentrant)
+        self.queue = ""  # that of the plain lock
 
-    @cached_property
-    def _queue(self) -> scripts.Queue:
-        # Before the first operation it is not known how messages are sent.
+    # The commands. A re-entry is the plain lock's.
+
+    def call(self, hold: Hold, lease: float, depth: int) -> Eval[Any]:
+        """Return the script by which *hold* reaches *depth* with a *lease*, in turn."""
+        return super().call(hold, lease, depth) if depth > 1 else self._turn(hold, lease, 0)
+
+    def ask(self, hold: Hold) -> Eval[Any]:
+        """Return the script by which *hold* gets the lock, or a place in its queue."""
+        return self._turn(hold, hold.lease, 1)
+
+    def trial(self, hold: Hold, until: float) -> Eval[Any]:
+        """Return the script by which *hold* tries to get the lock; it joins if it may wait."""
+        return self._turn(hold, hold.lease, 1 if until > self.session.clock() else 0)
+
+    def _turn(self, hold: Hold, lease: float, waits: int) -> Eval[Any]:
+        form = self._forms.get((lease, waits, "turn"))
+        if form is None:
+            args = (milliseconds(lease), HOLE, waits, self._silence, self.channel)
+            form = Form(FAIR_ASK[self.session.publish], self._keys, args)
+            _ = self._keep((lease, waits, "turn"), form)
+        return form.of(hold)
+
+    def _leaving(self, depth: int, how: str) -> Form:
+        del how
+        args = (HOLE, depth, self._silence, self.channel)
+        return Form(FAIR_RELEASE[self.publish], self._keys, args)
+
+    def forced(self, holder: str) -> Eval[int]:
+        """Return the script by which another client takes the hold of *holder* away."""
+        return fair_lock_break(self.key, holder, self.session.options.fair_wait, self.publish)
+
+    # The steps of an acquire.
+
+    def first(self, hold: Hold, deadline: float) -> Eval[Any] | None:
+        """Return the first try to acquire *hold*; None if `attempt` makes it."""
         session = self.session
-        return scripts.Queue(self._keys, session.options.fair_wait, session.publish, self.channel)
+        session.live[hold] = None
+        if session.unreleased and session.garbage.of(self.key):
+            return None
+        hold.sent_at, hold.asking = session.clock(), True
+        return self.confirmed(self.trial(hold, deadline), hold)
 
-    def acquire_script(
-        self, hold: Hold, lease: float, depth: int, deadline: float
-    ) -> Eval[Grant | float]:
-        """Return the script that takes *hold* to *depth*, without taking a place in the queue."""
-        return scripts.fair_lock_acquire(
-            self._queue, lease, hold.holder, depth, enqueue=False, deadline=deadline
-        )
+    def granted(self, hold: Hold, answer: Any) -> bool:
+        """Take the *answer* to a try; return whether *hold* is valid now."""
+        if answer.__class__ is Grant:
+            return super().granted(hold, answer)
+        if answer.__class__ is Queued:
+            place = hold.place or self._stand(hold)  # first: this is what must be given back
+            place.sent, line, session = hold.sent_at, place.line, self.session
+            longest = DEAF if line.deaf else POLL
+            line.look_at = session.clock() + min(answer, longest * (0.75 + session.random() / 4))
+        hold.asking = False
+        return False
 
-    def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
-        call = scripts.fair_lock_acquire(
-            self._queue,
-            hold.lease,
-            hold.holder,
-            1,
-            enqueue=deadline > now,
-            deadline=self.answer_by(deadline, now),
-        )
-        if self.session.replicas is not None:
-            require_replicas(call, hold, self.session.replicas)
-        return call
+    def _stand(self, hold: Hold) -> Place:
+        place = hold.place = Place(Turn(self.session, self, hold), hold.number)
+        self.session.queues.places[place.number] = hold
+        return place
 
-    def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
-        if isinstance(answer, scripts.Queued):
-            hold.uncount_try()
-            hold.queue()  # however this acquire ends, it must give the place back
-            return False
-        return super().accept(hold, sent_at, answer)
-
-    def release_script(self, hold: Hold, depth: int) -> Eval[bool]:
-        """Return the script that takes *hold* down to *depth*; at 0 it leaves the queue, too."""
-        return scripts.fair_lock_release(self._queue, hold.holder, depth)
-
-    def _force_release_script(self) -> Eval[bool]:
-        return scripts.fair_lock_force_release(self._queue)
-
-    def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
-        channel = names.waiter_channel(self.channel, hold.holder)
-        return wait_in_queue(self.session, channel, deadline, None, self._try, hold, deadline)
+    def wait(self, hold: Hold, deadline: float) -> Op[bool]:
+        """Wait for *hold*, which was refused once; return whether it is held now."""
+        place, clock = hold.place or self._stand(hold), self.session.clock
+        line = place.line
+        while True:
+            if not line.ready:
+                yield from Listen(line)
+            told, now = place.take(), clock()
+            if now >= deadline and (told is None or hold.valid_until):
+                return False  # without a valid grant: answers take longer than the lease
+            if told is None and now < line.look_at:
+                yield from Wait(place, min(deadline, line.look_at))
+            elif self.granted(hold, (yield from self.attempt(hold, deadline, None))):
+                return True

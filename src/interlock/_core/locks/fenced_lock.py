@@ -1,175 +1,157 @@
-"""The fenced lock: a plain lock whose holds carry a number that only grows.
+"""The fenced lock: each hold has a token that is larger than all earlier ones.
 
-Theory. A lease cannot stop a holder that was paused beyond it. But a resource that remembers the
-largest token it has seen can refuse the writes of an older hold. The token is drawn when a free
-lock is taken. It belongs to the hold, and does not change on re-entry. It is never read from the
-server again: after a loss the counter would give the token of the next holder.
+Its hash, its queue and its place are the plain lock's. A release draws the token of the next
+holder. A command has the largest token that the client knows, so that a counter that went back in a
+failover goes on from there.
 
-A server that loses writes, by a failover or a restart, may set the counter back. So every acquire
-tells the server the largest token that this client has seen. The counter goes on from there, and
-for this client a later hold never has a smaller token. The client does not know the tokens that
-only others have seen. Until the counter has caught up, the resource refuses more than it must.
-
-Where failovers are counted (`Session.epoch`), those tokens are covered too. The counter goes on
-above ``epoch << 32``, which no earlier primary has reached. A request may have been on its way when
-the primary died. Then the next primary may grant it with a token below that. The client gives such
-a grant back, and asks again.
-
-In a cluster the script asks the node that runs it for that node's epoch. From its first write on, a
-promoted replica has a larger epoch than every primary before it. A client could not know the epoch
-in time: a connection may outlive two failovers. When a slot moves, its counters move with it, and
-the larger of counter and epoch counts.
-
-Some services tell no epoch, or a constant one. Then the counter goes on above the server's clock,
-in microseconds. Unlike an epoch, a clock does not tell a former primary that goes on from the new
-one. If there is no clock either, only the counter and the clients' memory are left. A hold tells
-which of the three it has (`Hold.token_source`). A counter that a clock has set stays above all
-epochs, so the clock counts from then on.
-
-Rejected: an error for a counter that went back. A client could not take the lock until the counter
-had grown by as many holds as the server had forgotten.
-
-Source: RFencedLock, Redisson 4.7.0; Kleppmann 2016.
+Source: RFencedLock, Redisson 4.7.0.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any
 
-from interlock._core.locks.lock import Lock
-from interlock._core.model import names
-from interlock._core.queue.starting import Start
-from interlock._core.scripts import fenced_lock as scripts
-from interlock._core.scripts.script import Grant
+from interlock._core.locks.base import Lock
+from interlock._core.model.forms import HOLE, Form, Spliced
+from interlock._core.model.names import fence_token, packed_text
+from interlock._core.model.tokens import EPOCH_BITS, WEAKER
+from interlock._core.scripts.locks import (
+    FENCED_ACQUIRE,
+    FENCED_ASK,
+    FENCED_RELEASE,
+    Grant,
+    fenced_lock_break,
+    milliseconds,
+)
 
 if TYPE_CHECKING:
-    from interlock._core.model.effects import Eval
-    from interlock._core.model.holds import Hold
-    from interlock._core.queue.places import Place
-    from interlock._core.queue.waiter import Claim
+    from interlock._core.model.effects import Eval, Op
+    from interlock._core.model.hold import Hold
+    from interlock._core.scripts.replies import News
     from interlock._core.upkeep.session import Session
 
-EPOCH_BITS = 32
-"""Bits of a token below its epoch.
+_NO_FLOOR = "\1"
+"""Stands for the floor among the arguments of a `_FencedForm`."""
 
-Lua counts exactly up to 53 bits. The 21 bits of an epoch have room for two million failovers.
-"""
-WEAKER = {
-    "clock": "it tells no epoch of its failovers, so fencing tokens follow its clock",
-    "counter": "it tells neither epoch nor time, so a failover may repeat fencing tokens",
-}
-"""What the log says of a cluster by the source of its tokens."""
-REMEMBERED = 10_000
-"""How many last tokens a client remembers: those of the fenced locks that it took last."""
+
+class _FencedForm(Form):
+    """A form with a second hole, for what the token must exceed."""
+
+    __slots__ = ("_end", "_lock", "_middle")
+
+    def __init__(self, lock: FencedLock, script: Any, *parts: Any) -> None:
+        super().__init__(script, *parts)
+        self._lock = lock
+        self._middle, _, self._end = self.tail.partition(packed_text(_NO_FLOOR))
+
+    def of(self, hold: Hold) -> Eval[Any]:
+        """Return the call for *hold*."""
+        call: Any = _Fenced()
+        call.script, call.form, call.hold = self.script, self, hold
+        call.replication = None
+        call.floor, floor = self._lock.packed_floor()
+        call.packed = f"{self.head}{hold.packed}{self._middle}{floor}{self._end}".encode()
+        return call  # type: ignore[no-any-return]
+
+
+class _Fenced(Spliced):
+    __slots__ = ("floor",)
+    floor: int
+
+    @property
+    def args(self) -> tuple[str | int, ...]:
+        """The form's arguments, without holes."""
+        return tuple([self.floor if each is _NO_FLOOR else each for each in super().args])
 
 
 class FencedLock(Lock):
     """A plain lock whose holds have tokens."""
 
     kind = "fenced lock"
-    passes_locally = False  # each hold draws a token
-    repeats_entries = False  # a command has the last token
-    _news = ""
-    """Where the observers of an election listen."""
 
-    def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
-        super().__init__(session, name, reentrant=reentrant)
-        self._token_key = names.fence_token(self.key)
-        self._tokens = _tokens.setdefault(session, Tokens())
+    def __init__(self, session: Session, name: str, key: str, **options: Any) -> None:
+        self._counter = fence_token(key)
+        self._unit = 1 << EPOCH_BITS if session.outside.clustered else 0
+        self._floor = 0, packed_text("0")
+        super().__init__(session, name, key, **options)
 
-    def acquire_script(
-        self, hold: Hold, lease: float, depth: int, deadline: float
-    ) -> Eval[Grant | float]:
-        return scripts.fenced_lock_acquire(
-            *(self.key, self._token_key, lease, hold.holder, depth, *self._floor_and_unit()),
-            deadline=deadline,
-        )
-
-    def release_script(self, hold: Hold, depth: int) -> Eval[int]:
-        return scripts.fenced_lock_release(
-            *(self.key, self._token_key, hold.holder, depth, *self._floor_and_unit()),
-            *(self._publish, self.channel),
-            news=self._news,
-        )
-
-    def leave_script(self, place: Place) -> Eval[int]:
-        return scripts.fenced_lock_release(
-            *(self.key, self._token_key, place.holder or f"{place.client}:0", 0),
-            *(*self._floor_and_unit(), self._publish, self.channel),
-            leaving=place.client,
-            news=self._news,
-        )
-
-    def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
-        """Take *answer* to the try sent at *sent_at*; return whether *hold* is held now.
-
-        A kept command has the last token of the time when it was made. If the server has lost its
-        counter since then, it draws a token that is too small. So the grant is given back, and the
-        next command is a new one.
-        """
-        if type(answer) is Grant and (answer.token or 0) <= self._floor():
-            self._kept = None
-            hold.uncount_try()
-            hold.refuse_grant()  # the server has it until it is given back
-            return False
-        held = super().accept(hold, sent_at, answer)
-        if hold.token is not None:
-            self._tokens.note(self.key, hold.token)
-        if type(answer) is Grant:
-            self._tell_source(hold, answer.source)
-        return held
-
-    def _believes(self, claim: Claim) -> bool:
-        """Return whether a hold may start with *claim*: its token is larger than all others."""
-        return (claim.token or 0) > self._floor()
-
-    def _start(self, hold: Hold) -> Start:
-        return Start(self.session, hold, self._keeping, self._believes, self._began)
-
-    def _began(self, hold: Hold, claim: Claim) -> None:
-        """Note the token of *claim*, with which *hold* has started."""
-        self._tokens.note(self.key, claim.token or 0)
-        self._tell_source(hold, claim.source)
-
-    def _tell_source(self, hold: Hold, source: str) -> None:
-        """Note what the token of *hold* follows, and tell it if that is less than it could be."""
-        hold.tell_source("epoch" if self.session.counts_failovers else source)
-        if self.session.clustered and source != "epoch":
-            self.session.note("token.source", WEAKER[source])
-
-    def _floor_and_unit(self) -> tuple[int, int]:
-        """Return what every new token exceeds, and in a cluster how many tokens an epoch has."""
-        return self._floor(), 1 << EPOCH_BITS if self.session.clustered else 0
-
-    def _floor(self) -> int:
+    def floor(self) -> int:
         """Return a number that every new token exceeds."""
-        last, epoch = self._tokens.last(self.key), self.session.epoch()
+        last, epoch = self.session.tokens.last(self.key), self.session.outside.epoch()
         return max(last, epoch << EPOCH_BITS) if epoch else last
 
+    def packed_floor(self) -> tuple[int, str]:
+        """Return the floor, and how a command has it: often a release and the next acquire's one."""
+        floor, known = self.floor(), self._floor
+        if known[0] != floor:
+            known = self._floor = floor, packed_text(str(floor))
+        return known
 
-class Tokens:
-    """The last token of each fenced lock that a client has taken lately."""
+    def _entering(self, lease: float, depth: int) -> Form:
+        args = (milliseconds(lease), HOLE, depth, _NO_FLOOR, self._unit)
+        return _FencedForm(self, FENCED_ACQUIRE, (self.key, self._counter), args)
 
-    def __init__(self) -> None:
-        self._last: OrderedDict[str, int] = OrderedDict()
+    def _asking(self, lease: float, deaf: str) -> Form:
+        keys = self._with_queue(self.key, self._counter)
+        args = (milliseconds(lease), HOLE, self.channel, self._unit, _NO_FLOOR, *deaf)
+        script = FENCED_ASK[self.session.publish]
+        return _FencedForm(self, script, keys, args, self._spare())
 
-    def last(self, key: str) -> int:
-        """Return the largest token seen for *key*; 0 for none."""
-        return self._last.get(key, 0)
+    def _leaving(self, depth: int, how: str) -> Form:
+        keys = self._with_queue(self.key, self._counter)
+        args = (HOLE, depth, self.channel, how, self._unit, _NO_FLOOR)
+        script = FENCED_RELEASE[self.session.publish]
+        return _FencedForm(self, script, keys, args, self._spare())
 
-    def note(self, key: str, token: int) -> None:
-        """Remember that *token* was drawn for *key*."""
-        last = self._last
-        if last.get(key, 0) < token:
-            last[key] = token
-        try:
-            last.move_to_end(key)
-        except KeyError:  # another thread has just dropped it
-            last[key] = token
-        if len(last) > REMEMBERED:
-            _ = last.popitem(last=False)
+    def forced(self, holder: str) -> Eval[int]:
+        """Return the script by which another client takes the hold of *holder* away."""
+        return fenced_lock_break(self.key, holder, self.session.publish, self.floor(), self._unit)
 
+    def attempt(self, hold: Hold, until: float, failure: Exception | None) -> Op[Any]:
+        """Try as other locks do; a grant with a token that is too small asks for another one."""
+        answer = yield from super().attempt(hold, until, failure)
+        if self._too_small(hold, answer):
+            call = self.confirmed(self.ask(hold), hold)
+            answer = yield from self.session.persist(call, until, hold)
+        return answer
 
-_tokens: WeakKeyDictionary[Session, Tokens] = WeakKeyDictionary()
+    def _too_small(self, hold: Hold, answer: Any) -> bool:
+        """Return whether *answer* grants *hold* with a token below others.
+
+        Its command was made before a failover, or before the first connection told of the last one.
+        """
+        if not self.session.outside.epoch():
+            return False  # there was none
+        if answer.__class__ is not Grant or answer.token is None:
+            return False
+        floor: int = self.floor()
+        return bool(answer.token < floor or (answer.token == floor and hold.token != floor))
+
+    def granted(self, hold: Hold, answer: Any) -> bool:
+        """Take the *answer* to a try; return whether *hold* is valid now."""
+        if self._too_small(hold, answer):
+            hold.sent_at = 0.0  # as if it had not been tried: `rest` does that, and it is `asking`
+            return False
+        if answer.__class__ is Grant and answer.token is not None:
+            self._note(hold, answer.token)
+            outside = self.session.outside
+            self.token_source = "epoch" if outside.counts_failovers else answer.source
+            if outside.clustered and answer.source != "epoch":
+                outside.note("token.source", WEAKER[answer.source])
+        return super().granted(hold, answer)
+
+    def started(self, hold: Hold, news: News) -> bool:
+        """Return whether *hold*, which waits, is valid by the *news*; if not, it asks.
+
+        It asks if a plain lock has granted it, without a token.
+        """
+        if news.token is None or news.token <= self.floor():
+            if hold.place is not None:
+                hold.place.open = hold.place.open or news.open
+            return False
+        self._note(hold, news.token)
+        return super().started(hold, news)
+
+    def _note(self, hold: Hold, token: int) -> None:
+        hold.token = token
+        self.session.tokens.note(self.key, token)

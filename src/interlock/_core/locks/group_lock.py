@@ -1,22 +1,12 @@
-"""The group lock.
+"""The group lock: many values of one group, all or none, in one hash.
 
-Many values of one group, all or none, in one hash. Redisson's getMultiLock(group, values).
+A multi lock over a hundred names has a hundred keys. The values of one group are fields of one hash,
+and one script takes them all. Each value has its holder, expiry time and depth, all times by the
+server's clock. So holds of different values share the hash, and its TTL is the longest of theirs.
 
-Theory. A multi lock over a hundred names has a hundred keys. The values of one group are fields of
-one hash, and one script takes them all. Every value has its own holder, expiry time and depth. So
-holds of different values share the hash, and its TTL is the longest of theirs.
-
-Rules:
-
-* All times are the server's. Redisson's clients write times by their own clocks. The scripts
-  compare those with the server's clock.
-* Each group lock draws a number of its own, and another one whenever its owner's number has changed
-  since. So if two holds of one owner want the same value, the second is refused like another
-  owner's. Otherwise the release of one would free a value that the other still needs. An owner that
-  would wait for itself gets an error at once. An owner that takes one group lock again and again
-  keeps its number, and so its commands.
-* In one client, waiters for the same values stand in one queue. Waiters for different values stand
-  in different queues.
+Nobody stands in a queue of the server. All waiters of one client for one group listen to one channel:
+a message lets the oldest one ask for each set of values. Who comes when others here wait for the same
+values stands behind them, and asks when it is the oldest.
 
 Rejected: re-entry by overlapping values, as Redisson has it. Each value would need a count of the
 holds that it belongs to.
@@ -26,109 +16,144 @@ Source: RedissonFasterMultiLock, Redisson 4.7.0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from interlock._core.locks.lock_base import LockBase
-from interlock._core.model import highway_hash, names
-from interlock._core.model.effects import NEVER, Eval
-from interlock._core.queue.lines import line_of, section
-from interlock._core.scripts import group_lock as scripts
+from interlock._core.locks.base import PROMPT, Lock
+from interlock._core.model import highway_hash
+from interlock._core.model.forms import HOLE, Form
+from interlock._core.model.hold import Hold
+from interlock._core.queue.places import DEAF, POLL, Line
+from interlock._core.scripts.group_lock import (
+    GROUP_ACQUIRE,
+    GROUP_RELEASE,
+    group_lock_break,
+    group_lock_query,
+    group_lock_renew,
+)
+from interlock._core.scripts.locks import milliseconds
+from interlock._core.scripts.replies import LOOK
 from interlock.errors import ReentryError
 from interlock.options import check_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from interlock._core.model.effects import Op
-    from interlock._core.model.holds import Hold, Owner
-    from interlock._core.scripts.lock import LockStatus
-    from interlock._core.scripts.script import Grant
+    from interlock._core.model.effects import Eval
+    from interlock._core.model.hold import Owner
+    from interlock._core.scripts.locks import LockStatus
     from interlock._core.upkeep.session import Session
 
 
-class GroupLock(LockBase):
+class Crowd(Line):
+    """The waiters of one client for one group, who want different values."""
+
+    def look(self, now: float) -> None:
+        """Let the oldest one look for each set of values, and set the timer anew."""
+        self.look_at = now + (POLL if self.heard else DEAF)
+        oldest = dict[str, Hold]()
+        for hold in list(self.waiters):
+            _ = oldest.setdefault(hold.lock.place, hold)
+        for hold in oldest.values():
+            if hold.place is not None:
+                hold.place.tell(LOOK)
+
+
+class GroupLock(Lock):
     """Several values of one group. One owner at a time holds them.
 
     Args:
-        session: the client's state.
-        name: the group.
         values: what is locked in it; the order does not matter.
-        reentrant: whether its owner may take the same values again.
     """
 
     kind = "group lock"
-    repeats = True
+    queues = transferable = False
+    line = Crowd
 
     def __init__(
-        self, session: Session, name: str, values: Iterable[str], *, reentrant: bool = True
+        self,
+        session: Session,
+        name: str,
+        key: str,
+        *,
+        values: Iterable[str],
+        reentrant: bool = True,
     ) -> None:
-        self.renewal = self._renew
-        super().__init__(session, name, reentrant=reentrant)
-        self._drawn = 0
         self.values = check_values(values)
-        self.channel = names.lock_channel(self.key)
-        self._fields = tuple(highway_hash.field(value) for value in self.values)
-        self.hold_key = (self.key, self._fields)
-        # The line of the waiters for the same values.
-        self.line = section(line_of(self.channel, self.key), *self._fields)
+        self._fields = tuple([highway_hash.field(value) for value in self.values])
+        super().__init__(session, name, key, reentrant=reentrant)
+        self.queue = ""  # that of the plain lock
+        self.place = self.renewed_with = f"{self.place} {' '.join(self._fields)}"
 
-    def acquire_script(
-        self, hold: Hold, lease: float, depth: int, deadline: float
-    ) -> Eval[Grant | float]:
-        return scripts.group_lock_acquire(
-            self.key, lease, hold.holder, depth, self._fields, deadline=deadline
-        )
+    def channels(self, client: str) -> tuple[str, ...]:
+        """Return the channel that all listen to."""
+        del client
+        return (self.channel,)
 
-    def release_script(self, hold: Hold, depth: int) -> Eval[bool]:
-        return scripts.group_lock_release(
-            self.key, hold.holder, depth, self.session.publish, self.channel, self._fields
-        )
+    # The commands.
 
-    def _held_here(self) -> list[Hold]:
-        return [hold for hold in self._sharing() if hold.valid(self.session.clock())]
+    def _entering(self, lease: float, depth: int) -> Form:
+        args: tuple[str | int, ...] = (milliseconds(lease), HOLE, depth, *self._fields)
+        return Form(GROUP_ACQUIRE, (self.key,), args)
 
-    def _force_release_script(self) -> Eval[bool]:
-        return scripts.group_lock_force_release(
-            self.key, self.session.publish, self.channel, self._fields
-        )
+    def _leaving(self, depth: int, how: str) -> Form:
+        del how
+        args: tuple[str | int, ...] = (HOLE, depth, self.channel, *self._fields)
+        return Form(GROUP_RELEASE[self.publish], (self.key,), args)
 
-    def _query_script(self, deadline: float = NEVER) -> Eval[LockStatus]:
-        return scripts.group_lock_query(self.key, self._fields, deadline=deadline)
+    @staticmethod
+    def renewing(group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
+        """Return the script that keeps *group*, holds of the same values, for *lease* seconds."""
+        lock: Any = group[0].lock
+        return group_lock_renew(lock.key, lease, [hold.holder for hold in group], lock._fields)
 
-    def _renew(
-        self, keys: Sequence[str], lease: float, holders: Sequence[str], /, *, deadline: float
-    ) -> Eval[list[bool]]:
-        # All are holds of these values. The server knows at most one of them: the others are lost.
-        return scripts.group_lock_renew(keys[0], lease, holders, self._fields, deadline=deadline)
+    def forced(self, holder: str) -> Eval[int]:
+        """Return the script by which another client takes these values of *holder* away."""
+        return group_lock_break(self.key, holder, self.publish, self.channel, self._fields)
 
-    def _holder(self, owner: Owner) -> str:
-        # Nobody else has the number that this very lock drew, even if other threads of the same
-        # owner draw at the same time.
-        number = self._drawn
-        if number != owner.number:
-            number = self._drawn = owner.renumber()
-        return f"{self.session.client_id}:{number}"
+    def state(self) -> Eval[LockStatus]:
+        """Return the script that tells who holds some of the values; the depth 0 means not all."""
+        return group_lock_query(self.key, self._fields)
 
-    def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
-        owner, now = hold.owner(), self.session.clock()
-        for other in self._sharing():
-            if other is not hold and other.owner() is owner and other.valid(now):
+    def query(self) -> Eval[LockStatus]:
+        """Return the script that tells who holds some, to be answered within one round trip."""
+        return group_lock_query(self.key, self._fields, deadline=self.session.clock() + PROMPT)
+
+    # The steps of an acquire.
+
+    def new_hold(self, owner: Owner, lease: float | None) -> Hold:
+        """Return a new hold for *owner*.
+
+        Raises:
+            ReentryError: it has some of the values by another lock, and would wait for itself.
+        """
+        for hold in owner.table.values() if owner.table else ():
+            if self.excludes(hold) and hold.valid(self.session.clock()):
                 raise ReentryError(
-                    f"{hold.label} holds some of the values of group lock {self.name!r} "
+                    f"{owner.label} holds some of the values of group lock {self.name!r} "
                     "by another lock and would wait for itself; take all of them by one group lock",
                     name=self.name,
                 )
-        return super()._wait(hold, deadline)
+        return super().new_hold(owner, lease)
 
-    def excludes(self, hold: Hold) -> bool:
+    def first(self, hold: Hold, deadline: float) -> Eval[Any] | None:
+        """Return the first try to acquire *hold*; None if it stands behind others, or `attempt` makes it."""
+        session = self.session
+        line = session.lines.get(self.channel)
+        if line is None or deadline <= (now := session.clock()) or not self._awaited(line):
+            return super().first(hold, deadline)
+        session.live[hold] = None
+        session.queues.stand(hold).sent = hold.sent_at = now  # as if it had been refused
+        return None
+
+    def _awaited(self, line: Line) -> bool:
+        return any(other.lock.place == self.place for other in list(line.waiters))
+
+    def excludes(self, hold: Any) -> bool:
         """Return whether *hold* has some of these values."""
-        return hold in self._sharing()
-
-    def _sharing(self) -> list[Hold]:
-        """Return this client's holds that have some of these values, or all of them."""
-        wanted = set(self._fields)
-        return [
-            hold
-            for hold in self.session.holds.of_key(self.key)
-            if isinstance(hold.core, GroupLock) and wanted.intersection(hold.core._fields)
-        ]
+        lock = getattr(hold, "lock", None)
+        return (
+            isinstance(lock, GroupLock)
+            and lock.session is self.session
+            and lock.key == self.key
+            and not set(lock._fields).isdisjoint(self._fields)
+        )

@@ -1,120 +1,195 @@
 """The multi lock: all members or none.
 
-Theory. If all members are free, and on one server, one script takes them (`together`). Otherwise
-members are taken one after the other in one canonical order. So two multi locks that share
-members cannot wait for each other in a ring. A multi lock holds nothing while it waits for its
-first member, so that wait may be long. Other programs may take the same locks in another order:
-Redisson takes them in the order of the call. So after the first member each try has a time budget,
-which is drawn at random. When the budget is used up, all members are given back, and a random pause
-follows. If two multi locks block each other, one gives way first, and the other goes on.
+    first try    all at once
+    refused      one member after the other, in one order, each waiting in the queue of its member. So
+                 two multi locks never wait for each other in a ring
+    too long     others may take the same locks in another order: what it has is given back after a
+                 while, and it begins again, each time with more patience
+    own lease    is made whole when the last member is held
 
-In Redisson, the budget counts from the beginning, and members have a temporary lease until all are
-taken. Other clients cannot see either difference.
-
-Source: RedissonMultiLock, Redisson 4.7.0.
+Source: RedissonMultiLock, Redisson 4.7.0, which tries all of them again and again.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from interlock._core.locks.composite import CompositeHold, CompositeLock
-from interlock._core.locks.together import AcquireTogether, ReleaseTogether, together
-from interlock._core.model.effects import RunOn
-from interlock.errors import HoldLostError, ServerUnavailableError
+from interlock._core.locks.base import Acquire, Lock, note_entered
+from interlock._core.locks.composite import PAST, Composite
+from interlock._core.model.effects import Op, Wait, begun, run_on
+from interlock._core.model.forms import HOLE, Form
+from interlock._core.model.hold import LEAST, OPEN, Hold
+from interlock._core.scripts.multi_lock import LEAVE_ALL, TAKE_ALL
+from interlock._core.scripts.script import milliseconds
+from interlock.errors import HoldLostError, NotHeldError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock._core.locks.composite import AcquireRequest
-    from interlock._core.locks.lock_base import LockBase
-    from interlock._core.model.effects import Op, Step
-    from interlock._core.model.holds import Hold, Owner
-    from interlock.errors import InterlockError
+    from interlock._core.locks.composite import CompositeHold
+    from interlock._core.model.effects import Eval
 
 MEMBER_BUDGET = 1.5
-"""Seconds that each member adds to the time budget of a try."""
+"""Seconds of the first wait for later members, for each member; the next one is twice as long."""
+LONGEST_PAUSE = 0.1
+"""The longest pause, in seconds, after members were given back."""
 
 
-class MultiLock(CompositeLock):
+class MultiLock(Composite):
     """All of several locks as one."""
 
     kind = "multi lock"
 
-    def __init__(self, members: Sequence[LockBase]) -> None:
+    def __init__(self, members: Sequence[Lock]) -> None:
         super().__init__(members, len(members))
-        self._way = together(self.members)
+        session = self.session
+        self._by_one_script = (
+            all(type(each) is Lock and each.queue and each.session is session for each in members)
+            and not session.outside.clustered
+            and session.replicas is None
+        )
+        self._take_all: Form | None = None
+        self._leave_all: Form | None = None
 
-    def acquire(
-        self, owner: Owner, deadline: float, lease: float | None
-    ) -> Step[CompositeHold | None]:
-        """Acquire as `CompositeLock.acquire` does, by one script if all members are free.
+    def first(self, hold: Any, deadline: float) -> Eval[Any] | None:
+        """Begin to acquire the parts; return the script that takes all, if there is one."""
+        session, owner = self.session, hold.owner()  # which acquires just now
+        table, busy = owner.table, session.lines or session.unreleased
+        for member in self.members:
+            known = member.place in table or (
+                busy and (session.garbage.of(member.key) or member.channel in session.lines)
+            )
+            if known or not self._by_one_script:
+                return super().first(hold, deadline)
+        lease, now = None if hold.renewed else hold.lease, session.clock()
+        parts = hold.parts = list[Hold]()
+        for member in self.members:
+            part = member.new_hold(owner, lease)
+            parts.append(part)  # first: whatever ends this gives it up
+            table[member.place] = part
+            if owner.cell is not None:
+                part.come_among(owner.cell)
+            session.live[part] = None
+            part.sent_at, part.asking = now, True
+        take, lasts = self._take_all, milliseconds(hold.lease)
+        if take is None or take.args[0] != lasts:
+            keys = tuple([member.key for member in self.members])
+            take = self._take_all = Form(TAKE_ALL, keys, (lasts, *[HOLE for _ in keys]))
+        return take.of(hold)
 
-        Cost:
-            One round trip if one script may take all members (`together`). Else one for each, and
-            with a *lease* one more to all at once.
-        """
-        way = self._way
-        if way is None:
-            return super().acquire(owner, deadline, lease)
-        self.refuse_vain_wait(owner, deadline)
-        return AcquireTogether(self, way, owner, deadline, lease)
+    def taken(self, hold: CompositeHold, answer: Any) -> bool:
+        """Take the *answer* of the script for all parts; return whether each was granted."""
+        granted = [part.lock.granted(part, answer) for part in hold.parts]
+        return all(granted)
 
-    def release_hold(self, hold: CompositeHold) -> Step[None]:
-        """Go down by one depth in every member of *hold*, as `CompositeLock.release_hold` does."""
-        way = self._way
-        return super().release_hold(hold) if way is None else ReleaseTogether(self, way, hold)
+    def enter_parts(self, hold: CompositeHold) -> None:
+        """Enter all parts for *hold*, which was entered before: so each of them is claimed."""
+        told = self.session.events.observed or not hold.renewed
+        for part in hold.parts:
+            part.entries = [OPEN, hold]
+            if told or part.over is not None:
+                note_entered(part)
 
-    def _obtain(self, request: AcquireRequest) -> Op[CompositeHold | None]:
-        """Acquire as `acquire` does, one member after the other."""
-        clock, outage = self._session.clock, self._session.options.outage_timeout
-        give_up = request.deadline
+    def leave_all(
+        self, hold: CompositeHold, began: float
+    ) -> tuple[Sequence[Hold], Eval[list[int]] | None] | None:
+        """Close all parts of *hold* at once, as `Composite.leave_all` tells."""
+        session, parts = self.session, hold.parts
+        until = began + session.patience
+        for part in parts:
+            entries = part.entries
+            others = len(entries) != LEAST or entries[-1] is not hold
+            unsure = (
+                part.place is not None or part.asking or part.resent or part.valid_until < until
+            )
+            if others or unsure or part.over is not None or not self._by_one_script:
+                return None
+        closed = [part for part in parts if part.leave(hold)]  # or another flow has just entered it
+        for part in closed:
+            session.live.pop(part, None)  # from here on nobody is told of a loss
+            session.recent.append((began, part.lock, part.packed))
+            part.leave_owner()
+        leave = self._leave_all
+        if leave is None or len(closed) != len(parts):
+            leave = self._leaving_of([part.lock for part in closed])
+        if len(closed) == len(parts):
+            self._leave_all = leave
+        hold.parts = closed
+        return parts, leave.of(hold) if closed else None
+
+    def _leaving_of(self, locks: Sequence[Lock]) -> Form:
+        keys = [lock.key for lock in locks] + [lock.queue for lock in locks]
+        args = [HOLE for _ in locks] + [lock.channel for lock in locks]
+        return Form(LEAVE_ALL[self.session.publish], tuple(keys), tuple(args), len(locks))
+
+    def obtain(
+        self, hold: CompositeHold, deadline: float, failure: Exception | None, *, tried: bool
+    ) -> Op[bool]:
+        """Acquire *hold*, as `Composite.obtain` tells."""
+        if not tried:
+            failures = self.failures((yield from self.ask_all(hold)))
+            if self.keep(hold):
+                return True
+            failure = next(iter(failures.values()), None)
+        elif failure is not None and not getattr(failure, "sent", True):
+            for part in hold.parts:
+                part.asking = False
+        hold.give_back()
+        # A single try has time for another one if a connection was dead. And a member that is asked
+        # alone tells of its own key.
+        if failure is None and self.session.clock() >= deadline:
+            return False
+        return (yield from self._in_turn(hold, deadline))
+
+    def _in_turn(self, hold: CompositeHold, deadline: float) -> Op[bool]:
+        """Acquire the members one after the other, until that succeeds in time."""
+        clock, random = self.session.clock, self.session.random
+        until, budget = deadline, MEMBER_BUDGET * len(self.members) * (0.75 + random() / 2)
         while True:
             failure: ServerUnavailableError | None = None
             try:
-                hold = yield from self._collect(request, give_up)
-                if hold is not None:
-                    return hold
+                if (yield from self._collect(hold, until, budget)):
+                    return True
             except ServerUnavailableError as error:
-                # If no member is taken, the first member's try has already waited for the end of
-                # the outage. Members that are taken were held no longer than the budget.
-                if not error.transient or not self._taken(request):
+                # The first member has waited for the end of the outage.
+                if not error.transient or len(hold.steps) == 1:
                     raise
                 failure = error
-            yield from self._give_back(request)
-            give_up = request.deadline if failure is None else min(give_up, clock() + outage)
-            if clock() >= give_up:
+            hold.give_back()
+            outage = clock() + self.session.options.outage_timeout
+            until = deadline if failure is None else min(until, outage)
+            if clock() >= until:
                 if failure is not None:
                     raise failure
-                return None
-            yield from self._pause(give_up)
+                return False
+            budget *= 2
+            yield from Wait(None, min(until, clock() + LONGEST_PAUSE * (0.1 + 0.9 * random())))
 
-    def _collect(self, request: AcquireRequest, deadline: float) -> Op[CompositeHold | None]:
-        clock, lease, until = self._session.clock, request.lease, deadline
-        budget = MEMBER_BUDGET * len(self.members) * (0.75 + self._session.random() / 2)
-        if lease is not None:
-            # Else the first hold could end before the last member is taken.
-            budget = min(budget, lease)
-        held: list[Hold] = []
+    def _collect(self, hold: CompositeHold, deadline: float, budget: float) -> Op[bool]:
+        """Acquire one member after the other; the later ones together within *budget* seconds."""
+        owner: Any = hold.owner()  # which acquires just now
+        clock, lease = self.session.clock, None if hold.renewed else hold.lease
+        until, hold.parts, hold.steps = deadline, (), ()
         for member in self.members:
-            taken = yield from RunOn(member.session, iter(request.enter(member, until)))
-            if taken is None:
-                return None
-            held.append(taken)
-            if member is self.members[0]:
+            step = Acquire().of(member, owner, until, lease, hold)
+            hold.steps = [*hold.steps, step]
+            part = yield from run_on(member.session, _unless_closed(step), self.session)
+            if part is None:
+                return False
+            if len(hold.steps) == 1:
                 until = min(deadline, clock() + budget)
-        hold = CompositeHold(self, held)
-        if lease is not None and len(self.members) > 1:
-            # The first members have used up some of their lease while the last was waited for.
-            failure = yield from self._extend_members(hold, lease)
-            if isinstance(failure, HoldLostError):
-                return None
-            if failure is not None:
-                raise failure
-        return hold if hold.valid(clock()) else None
+        if lease is None or not self.keep(hold):
+            return self.keep(hold)
+        # The first ones have less left: the last one was waited for.
+        try:
+            yield from self.extend_parts(hold, lease)
+        except (HoldLostError, NotHeldError):  # a member is lost
+            return False
+        return True
 
-    def _patience(self, lease: float | None = None) -> None:
-        del lease
 
-    def _unavailable(self, failures: dict[str, InterlockError]) -> InterlockError:
-        return next(iter(failures.values()))
+def _unless_closed(step: Acquire) -> Op[Hold | None]:
+    """Perform *step*, unless its client was closed before that knew of its hold."""
+    call = step.begin()
+    yield from Wait(None, PAST)  # raises if it is closed
+    return (yield from begun(step, call))

@@ -1,148 +1,231 @@
-"""The read/write lock.
+"""The read/write lock: many readers or one writer, in the order of one queue.
 
-Many readers or one writer hold it. One hash serves both sides. Each entry of a reader also has a
-key, whose TTL is the lease of that entry.
+Each side is a lock of its own, with its own holds. Both stand in one queue, where a writer's id ends
+with ``:write``. A release lets in from the front while it fits: one writer, or all readers up to the
+next one.
 
-Theory. A hash has one TTL, but each reader has a lease of its own. So every entry of a reader is a
-key that expires by itself. The TTL of the hash is the longest TTL of these keys. An acquire or a
-release removes the readers whose keys are all gone. So a dead reader blocks nobody beyond its
-lease. One reader's shorter lease or release does not shorten another reader's lease.
+    reader      its first try names the queue: it comes in unless somebody waits
+    refused     the server keeps an entry for it from the moment when it joins, so it may start
+                with its message
+    let in      a reader keeps its mark in the queue until its first command, a writer until it
+                releases
+    gone        a reader that was let in and never came ends with *coming*; one that died later is
+                found by looks: a refusal names readers, and the next look names their entries
+    downgrade   who writes may read besides, at once, and then stop writing
 
-Rules:
+A release never lowers the TTL of the hash, which is the longest lease of all who were in.
 
-* The two sides are two locks of one name: each has its own hold, depth, lease and renewal.
-* Downgrade: the holder of the write lock may take the read lock too, at once and ahead of all
-  waiters. Then it may release the write lock, and waiting readers are told. Here too, the client's
-  table decides whether an acquire is a re-entry. The script gets the field of the owner's write
-  hold, because its number may differ from that of the new read hold.
-* Upgrade: an owner that holds only the read lock may not take the write lock, because it would
-  wait for itself. That is an error at once.
-* Both sides wait in one local queue, in the order in which they came. So within a client, readers
-  that come later do not starve a waiting writer. When a reader enters, the next waiter asks at
-  once.
-* A client that waits to write stands in the server's queue. A release by the writer, or by the
-  last reader, gives the lock to the first client there: the claim is a writer's. If a writer waits
-  alone in its client, the client stands there in its name, and it starts without asking. Readers
-  that come later stand behind it in the client, too.
-* A client that waits only to read does not stand in the server's queue. It listens on the channel,
-  as Java does. Every second release is left to clients that only listen.
-* A client that has a place uses it to read, too: its claim becomes a reader's, and all readers are
-  told. So it needs no second place, and its turn comes in the queue's order.
-
-Rejected: a mark in the hash for waiting writers. Java's readers look only at the mode, and they
-count the fields of the hash.
+Rejected: asking by a granted reader before it starts, which costs a third command each turn.
 
 Source: RedissonReadLock and RedissonWriteLock, Redisson 4.7.0.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from interlock._core.locks.lock_base import LockBase, require_replicas
-from interlock._core.locks.started_lock import StartedLock
-from interlock._core.model import names
+from interlock._core.locks.base import PROMPT, Lock
 from interlock._core.model.effects import NEVER, Eval
-from interlock._core.queue.lines import line_of
-from interlock._core.scripts import lock as lock_scripts
-from interlock._core.scripts import read_write_lock as scripts
-from interlock._core.upkeep.idempotency import once
+from interlock._core.model.forms import HOLE, Form, Spliced
+from interlock._core.model.hold import Hold
+from interlock._core.model.names import (
+    GRANT,
+    KEEP,
+    WRITES,
+    draw,
+    packed_text,
+    read_entries,
+    read_entry,
+    read_write_channel,
+    reader_coming,
+)
+from interlock._core.scripts.locks import milliseconds
+from interlock._core.scripts.read_write_lock import (
+    BOTH,
+    READ_ACQUIRE,
+    READ_ASK,
+    READ_RELEASE,
+    READ_RENEW,
+    READERS,
+    WRITE_ACQUIRE,
+    WRITE_ASK,
+    WRITE_RELEASE,
+    WRITER,
+    read_write_lock_break,
+    read_write_lock_query,
+)
 from interlock.errors import UpgradeError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from interlock._core.model.calls import Script
     from interlock._core.model.effects import Op
-    from interlock._core.model.holds import Hold, Owner
-    from interlock._core.queue.places import Place
-    from interlock._core.scripts.lock import LockStatus
-    from interlock._core.scripts.script import Grant
+    from interlock._core.model.hold import Owner
+    from interlock._core.scripts.locks import LockStatus
+    from interlock._core.scripts.replies import News
     from interlock._core.upkeep.session import Session
 
+DEEPEST, MOST_ENTRIES = 100, 1000
+"""Entries of one reader, and of all, that a look names at most."""
 
-class _Side(LockBase):
-    """What the two sides of a read/write lock share."""
+_ENTRY = "\1"
+"""Stands for the key of a reader's entry in a `_ReadForm`."""
+_ID = slice(5, -2)
+"""Where an id is in `Hold.packed`, if it is not longer than usual: its lease is below 3 s then."""
 
+
+class _ReadForm(Form):
+    """A form with a second hole, for the key of the reader's entry.
+
+    Args:
+        lock: the lock.
+        writes: what the owner calls a write hold by which it may come in; or empty.
+        parts: as for a `Form`.
+    """
+
+    __slots__ = ("_length", "_middle", "_start", "_writes", "entries")
+
+    def __init__(self, lock: ReadLock, writes: str, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.entries, self._writes = lock.entries, writes
+        start, _, middle = self.head.partition(packed_text(_ENTRY))
+        usual = f"{lock.session.head}{'0' * 12}\r\n"
+        self._length = len(usual)
+        size = len(read_entry(lock.entries, usual[_ID], 1).encode())
+        self._start = f"{start}${size}\r\n{lock.entries}"
+        self._middle = f"{read_entry('', '', 1)}\r\n{middle}"
+
+    def of(self, hold: Hold) -> Eval[Any]:
+        """Return the call for *hold*."""
+        call: Any = _Read()
+        packed = hold.packed
+        call.script, call.form, call.hold = self.script, self, hold
+        call.replication = call.packed = None
+        if len(packed) == self._length:  # else it is packed when it is sent
+            reader = packed[_ID]
+            call.packed = f"{self._start}{reader}{self._middle}{packed}{self.tail}".encode()
+        if self._writes:
+            owner: Any = hold.owner()  # which acquires just now
+            if self._writes in owner.table:
+                lock: Any = hold.lock
+                call = call.anew()
+                call.args = (*call.args, lock.written(hold))
+        return call  # type: ignore[no-any-return]
+
+
+class _Read(Spliced):
+    __slots__ = ()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The form's keys, without the hole."""
+        form: Any = self.form
+        entry = read_entry(form.entries, self.hold.holder, 1)
+        return tuple([entry if each is _ENTRY else each for each in form.keys])
+
+
+class _Side(Lock):
+    """What the two sides have in common."""
+
+    transferable = False
+    sides = True
+    channel_of = staticmethod(read_write_channel)
     side: int
-    repeats = True
+    asks: ClassVar[Mapping[str, Script[Any]]]
+    releases: ClassVar[Mapping[str, Script[Any]]]
+    own_keys: tuple[str, ...] = ()
+    """The keys of its scripts between the lock's and those of the queue."""
 
-    def __init__(self, session: Session, name: str) -> None:
-        super().__init__(session, name)
-        self.hold_key = (self.key, self.side)
-        self.channel = names.read_write_channel(self.key)
-        self.line = line_of(self.channel, self.key)
-        self._prefix = names.read_entries(self.key)
+    def __init__(self, session: Session, name: str, key: str, *, reentrant: bool = True) -> None:
+        self.entries = read_entries(key)
+        self._coming = reader_coming(key)
+        place = f"{id(session)}:{key}"
+        self._reads, self._writes = f"read {place}", f"write {place}"
+        super().__init__(session, name, key, reentrant=reentrant)
+        self.place = self._reads if self.side == READERS else self._writes
 
-    def request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
-        """Return the script that tries to get *hold*.
+    def _with_queue(self, *keys: str) -> tuple[str, ...]:
+        return (*keys, self._coming, self.queue) if self.queue else keys
 
-        If the owner also has a hold of the other side, the command depends on that hold. Such an
-        owner need not wait, and the client's place belongs to those who do.
+    def _spare(self) -> int:
+        return 2 if self.queue else 0
+
+    def _asking(self, lease: float, deaf: str) -> Form:
+        keys = self._with_queue(self.key, *self.own_keys)
+        args = (milliseconds(lease), HOLE, self.channel, *deaf)
+        return self._form(self.asks[self.session.publish], keys, args, self._spare())
+
+    def _leaving(self, depth: int, how: str) -> Form:
+        keys = self._with_queue(self.key, *self.own_keys)
+        args = (HOLE, depth, self.channel, *([how] if how else []))
+        return self._form(self.releases[self.session.publish], keys, args, self._spare())
+
+    def _form(self, *parts: Any) -> Form:
+        return Form(*parts)
+
+    def ask(self, hold: Hold) -> Eval[Any]:
+        """Return the script by which *hold* comes in, or gets a place.
+
+        A look names readers that its last refusal named, with their entries, and a reader the write
+        hold of its owner.
         """
-        if self._valid_hold(scripts.WRITER - self.side, hold) is not None:
-            call = self.acquire_script(hold, hold.lease, 1, self.answer_by(deadline, now))
-            call.patient = True
-            if self.session.replicas is not None:
-                require_replicas(call, hold, self.session.replicas)
+        call, written = super().ask(hold), self.written(hold)
+        entries = self._entries_of(() if hold.place is None else hold.place.line.readers)
+        if not entries and not written:
             return call
-        return super().request(hold, deadline, now)
+        named, keys = [reader for reader, _ in entries], [entry for _, entry in entries]
+        args = (*call.args, "", "")[:5]
+        return Eval(
+            call.script, (*call.keys, *keys), (*args, written, *named),
+            spare_keys=0 if entries else self._spare(),
+        )  # fmt: skip
 
-    def force_release(self) -> Op[bool]:
-        """Free this side, no matter who holds it.
+    def _entries_of(self, readers: Sequence[bytes]) -> list[tuple[str, str]]:
+        """Return *readers*, of whom each is followed by its depth, with their entries."""
+        found = list[tuple[str, str]]()
+        for field, depth in zip(readers[::2], readers[1::2], strict=False):
+            if field != b"mode" and depth.isdigit():
+                reader = field.decode()
+                for number in range(min(int(depth), DEEPEST)):
+                    found.append((reader, read_entry(self.entries, reader, number + 1)))
+        return found[:MOST_ENTRIES]
 
-        Returns:
-            True when it was locked.
+    def written(self, hold: Hold) -> str:
+        """Return the id of the write hold that the owner of *hold* has, if this is a reader's."""
+        del hold
+        return ""
 
-        Cost:
-            Two round trips, three if another client holds it; one if nobody does.
+    def forced(self, holder: str) -> Eval[int]:
+        """Return the script by which another client takes the hold of *holder* away."""
+        return read_write_lock_break(self.key, holder, self.publish)
 
-        Source:
-            RedissonReadLock.forceUnlock and RedissonWriteLock.forceUnlock.
-        """
-        session = self.session
-        # The script removes the whole key: a writer also loses what it reads.
-        held = self._held_here()
-        if not (yield from self.leave_notes(held)):
-            return False
-        call = once(session, self.key, self._force_release_script())
-        released = yield from session.persist(call)
-        if released:
-            for hold in held:
-                session.lose(hold, "force-released")
-            session.events.force_released(self.name, self.kind)
-        return released or call.unknown > 0
+    def victims(self) -> Op[list[str]]:
+        """Return who loses it if this side is freed: the writer last, with what that reads."""
+        call = read_write_lock_query(self.key, BOTH)
+        found = (yield from self.session.persist(call, NEVER)).holders
+        writer = {holder for holder in found if holder.endswith(WRITES)}
+        mine = bool(writer) == (self.side == WRITER)
+        return sorted(found, key=writer.__contains__) if mine else []
 
-    def status(self) -> Op[LockStatus]:
-        """Ask who holds this side, how deep and for how long; one round trip."""
-        call = scripts.read_write_lock_query(self.key, self.side)
-        return (yield from self.session.persist(call))
+    def state(self) -> Eval[LockStatus]:
+        """Return the script that tells who holds this side."""
+        return read_write_lock_query(self.key, self.side)
 
-    def leave_script(self, place: Place) -> Eval[int]:
-        return scripts.write_lock_release(
-            *(self.key, place.holder or names.writer(f"{place.client}:0"), 0),
-            *(self.session.publish, self.channel),
-            leaving=(place.client,),
-        )
+    def query(self) -> Eval[LockStatus]:
+        """Return the script that tells who holds either side, to be answered within one round trip."""
+        return read_write_lock_query(self.key, BOTH, deadline=self.session.clock() + PROMPT)
 
-    def _force_release_script(self) -> Eval[bool]:
-        return scripts.read_write_lock_force_release(
-            self.key, self.side, self.session.publish, self.channel
-        )
+    def owning(self, number: bytes) -> Lock:
+        """Return the side that a hold with *number* is of."""
+        kind = WriteLock if number.endswith(WRITES.encode()) else ReadLock
+        return self if isinstance(self, kind) else kind(self.session, self.name, self.key)
 
-    def _query_script(self, deadline: float = NEVER) -> Eval[LockStatus]:
-        # It tells a refused waiter the holder, which may be of either side.
-        return scripts.read_write_lock_query(self.key, scripts.BOTH, deadline=deadline)
-
-    def excludes(self, hold: Hold) -> bool:
-        """Return whether *hold* is of either side, unless both only read."""
-        core = hold.core
-        if not isinstance(core, _Side) or core.session is not self.session:
-            return False
-        return core.key == self.key and not (self.shared and core.shared)
-
-    def _valid_hold(self, side: int, hold: Hold) -> Hold | None:
-        """Return the valid hold of *side* that the owner of *hold* has, or None."""
-        owner = hold.owner()
-        held = None if owner is None else self.session.holds.get((self.key, side), owner)
-        return held if held is not None and held.valid(self.session.clock()) else None
+    def excludes(self, hold: Any) -> bool:
+        """Return whether *hold*, which another owner has, keeps this side from being acquired."""
+        if self.side == READERS:
+            return getattr(hold.lock, "place", "") == self._writes
+        return getattr(hold.lock, "place", "") in (self._reads, self._writes)
 
 
 class ReadLock(_Side):
@@ -150,100 +233,78 @@ class ReadLock(_Side):
 
     kind = "read lock"
     shared = True
-    side = scripts.READERS
-    renewal = staticmethod(scripts.read_lock_renew)
+    side, asks, releases = READERS, READ_ASK, READ_RELEASE
+    own_keys = (_ENTRY,)
 
-    def acquire_script(
-        self, hold: Hold, lease: float, depth: int, deadline: float
-    ) -> Eval[Grant | float]:
-        written = self._valid_hold(scripts.WRITER, hold)
-        writer = "" if written is None else written.holder
-        return scripts.read_lock_acquire(
-            *(self.key, self._prefix, lease, hold.holder, depth, writer),
-            publish=self.session.publish,
-            deadline=deadline,
-        )
+    def __init__(self, session: Session, name: str, key: str, *, reentrant: bool = True) -> None:
+        super().__init__(session, name, key, reentrant=reentrant)
+        self.renewed_with = self.place
 
-    def release_script(self, hold: Hold, depth: int) -> Eval[int]:
-        return scripts.read_lock_release(
-            self.key,
-            self._prefix,
-            hold.holder,
-            depth,
-            hold.depth,
-            self.session.publish,
-            self.channel,
-        )
+    def _entering(self, lease: float, depth: int) -> Form:
+        keys = (self.key, _ENTRY, self.queue) if self.queue else (self.key, _ENTRY)
+        args = (milliseconds(lease), HOLE, depth)
+        writes = self._writes if depth == 1 else ""
+        return _ReadForm(self, writes, READ_ACQUIRE, keys, args, len(keys) - 2)
 
-    def may_try_first(self, hold: Hold, deadline: float) -> bool:
-        # The waiters may wait for this very owner to stop writing.
-        first = super().may_try_first(hold, deadline)
-        return first or self._valid_hold(scripts.WRITER, hold) is not None
+    def _form(self, *parts: Any) -> Form:
+        return _ReadForm(self, "", *parts)
 
-    def _holder(self, owner: Owner) -> str:
-        if not names.shares_channels(self.key):
-            return super()._holder(owner)
-        # The lock `a` has the entries of `{a}`. So no holder of the one may be one of the other.
-        _ = owner.renumber()
-        holder = super()._holder(owner)
-        _ = owner.renumber()
-        return holder
+    def started(self, hold: Hold, news: News) -> bool:
+        """Return whether *hold*, which waits, is valid by the *news*; if not, it asks.
 
-    def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
-        call = super()._request(hold, deadline, now)
-        if call.spare_args:
-            scripts.tell_readers(call, self.channel)
-        return call
+        Its entry must outlive the grant.
+        """
+        place = hold.place
+        assert place is not None
+        ends = (news.at - place.refused) / 1e6 + GRANT
+        if news.at and ends >= max(KEEP, hold.lease):
+            place.open = place.open or news.open
+            return False
+        return super().started(hold, news)
+
+    @staticmethod
+    def renewing(group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
+        """Return the script that keeps *group*, readers of one lock, for *lease* seconds."""
+        lock: Any = group[0].lock
+        holders = [hold.holder for hold in group]
+        keys = [lock.key, *[read_entry(lock.entries, holder, 1) for holder in holders]]
+        queue = [lock.queue] if lock.queue else []
+        args: tuple[str | int, ...] = (milliseconds(lease), *holders)
+        return Eval(READ_RENEW, (*keys, *queue), args, spare_keys=len(queue))
+
+    def written(self, hold: Hold) -> str:
+        """Return the id of the write hold that the owner of *hold* has; or empty."""
+        owner = hold.owner()
+        found = None if owner is None else owner.table.get(self._writes)
+        return found.holder if found is not None and found.valid(self.session.clock()) else ""
 
 
-class WriteLock(_Side, StartedLock):
+class WriteLock(_Side):
     """The side that one owner holds alone: no other owner has either side then."""
 
     kind = "write lock"
-    side = scripts.WRITER
-    renewal = staticmethod(lock_scripts.lock_renew)
+    side, asks, releases = WRITER, WRITE_ASK, WRITE_RELEASE
 
-    def acquire_script(
-        self, hold: Hold, lease: float, depth: int, deadline: float
-    ) -> Eval[Grant | float]:
-        """Return the script that takes *hold* to *depth*.
-
-        Raises:
-            UpgradeError: its owner holds the read lock.
-        """
-        if depth == 1:
-            self._check_upgrade(hold)
-        return scripts.write_lock_acquire(self.key, lease, hold.holder, depth, deadline=deadline)
+    def _entering(self, lease: float, depth: int) -> Form:
+        return Form(WRITE_ACQUIRE, (self.key,), (milliseconds(lease), HOLE, depth))
 
     def new_hold(self, owner: Owner, lease: float | None) -> Hold:
-        """Create a hold that is not in the table yet; see `LockBase.new_hold`.
+        """Return a new hold for *owner*.
 
         Raises:
-            UpgradeError: *owner* holds the read lock.
+            UpgradeError: it holds the read lock, and would wait for itself.
         """
-        hold = super().new_hold(owner, lease)
-        self._check_upgrade(hold)
-        return hold
-
-    def _check_upgrade(self, hold: Hold) -> None:
-        """Check that the owner of *hold* does not hold the read lock.
-
-        Raises:
-            UpgradeError: it does, and would wait for itself.
-        """
-        if self._valid_hold(scripts.READERS, hold) is not None:
+        found = owner.table.get(self._reads)
+        if found is not None and found.valid(self.session.clock()):
             raise UpgradeError(
-                f"{hold.label} holds the read lock {self.name!r} and would wait for itself; "
+                f"{owner.label} holds the read lock {self.name!r} and would wait for itself; "
                 "release that first, or take the write lock from the start",
                 name=self.name,
             )
-
-    def release_script(self, hold: Hold, depth: int) -> Eval[int]:
-        read = self._valid_hold(scripts.READERS, hold)
-        return scripts.write_lock_release(
-            *(self.key, hold.holder, depth, self.session.publish, self.channel),
-            reads=None if read is None else (read.holder, read.depth),
-        )
-
-    def _holder(self, owner: Owner) -> str:
-        return names.writer(super()._holder(owner))
+        session, lasts = self.session, self._lasts
+        if lease is None and lasts >= GRANT:
+            packed = f"{session.write_head}{draw()}{WRITES}\r\n"
+            return Hold().of(self, owner.reference, packed, lasts, True)
+        hold = super().new_hold(owner, lease)
+        hold.packed = packed_text(f"{hold.holder}{WRITES}")
+        return hold

@@ -1,24 +1,18 @@
-"""The red lock: a quorum of locks on independent servers, asked all at once.
+"""The red lock: a majority of locks on independent servers, asked all at once.
 
-Theory. A try succeeds if n // 2 + 1 servers grant it, and as many grants are still valid when the
-last reply is in. Validity counts from before the first command is sent, minus the drift of clocks.
-Each server has far less time to answer than the lease. So a server that is down costs no more than
-that time. A failed try gives the lock back everywhere, even if a server did not reply.
-
-Once enough servers have granted it, the others are waited for only a little (`composite.LINGER`).
-A member whose reply comes later is undone like one whose reply was lost.
-
-A waiter queues up on the channel of the first member that it finds taken. Most likely a holder of
-the red lock has that member. This is not certain, so the waiter looks again soon in any case.
-Waiters that fail together must not collide again, and their own releases must not wake them at
-once. So a waiter that finds that member free, but no quorum, first pauses for a random time.
+    a try       succeeds if a majority grants it, and as many grants are still valid then. Validity
+                counts from before the first command is sent, less the drift of clocks
+    a server    has far less time to answer than the lease, so that one that is down costs little; if
+                enough others have granted it, it has a moment more. What it grants later is garbage
+    in vain     all is given back, also where no answer came
+    a waiter    hears the releases of the first member that it found taken, of another one when that
+                is free. Most likely a holder of the red lock has that one. Not certainly: so the
+                oldest of a client looks soon anyway
 
 Rules:
 
 * If a server lost its data in a restart, the hold does not count there any more. Writing the lock
   there anew could give it to two holders.
-* A re-entry, or a query of the depth, needs the replies of a quorum. For each server that does not
-  reply, the local validity of its hold counts.
 
 Source: RedissonRedLock, Redisson 4.7.0; "Distributed Locks with Redis" (redis.io).
 """
@@ -27,69 +21,43 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from interlock._core.locks.composite import CompositeHold, CompositeLock, lockstep
-from interlock._core.model.effects import NEVER, PAST, RunOn
-from interlock._core.model.holds import HELD, Hold
-from interlock._core.queue.lines import section
-from interlock._core.queue.waiting import wait_in_queue
-from interlock.errors import (
-    HoldLostError,
-    InterlockError,
-    QuorumError,
-    ServerUnavailableError,
-)
+from interlock._core.locks.composite import Composite
+from interlock._core.model.effects import NEVER, Listen, Op, Wait, run_on
+from interlock._core.model.hold import Hold
+from interlock._core.queue.waiting import place_of
+from interlock.errors import InterlockError, QuorumError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock._core.locks.composite import AcquireRequest
-    from interlock._core.locks.lock_base import LockBase
-    from interlock._core.model.effects import Op
-    from interlock._core.queue.lines import Line
+    from interlock._core.locks.base import Lock
+    from interlock._core.locks.composite import CompositeHold
 
 SHARE = 50
 """The time for a server to answer is the lease divided by this."""
 LEAST_PATIENCE, MOST_PATIENCE = 0.05, 0.5
 """The bounds of that time, in seconds."""
 POLL = 0.25
-"""Seconds after which a waiter looks again without a message."""
+"""Seconds after which the oldest waiter of a client looks again without a message."""
+LONGEST_PAUSE = 0.1
+"""The longest pause, in seconds, of owners that blocked each other."""
 
 
-@dataclass(slots=True)
-class _Contest:
-    """The state of one acquire.
-
-    Attributes:
-        request: what is wanted.
-        hold: what was acquired, or None.
-        waits_at: the member on whose channel the waiter hears of releases.
-        give_up: when to stop trying while too few servers are available.
-        failures: the errors of the last try, if too few servers were available.
-    """
-
-    request: AcquireRequest
-    hold: CompositeHold | None = None
-    waits_at: LockBase | None = None
-    give_up: float = NEVER
-    failures: dict[str, InterlockError] = field(default_factory=dict[str, InterlockError])
-
-
-class RedLock(CompositeLock):
+class RedLock(Composite):
     """A lock that is held if a majority of its members is held."""
 
     kind = "red lock"
 
-    def __init__(self, members: Sequence[LockBase]) -> None:
+    def __init__(self, members: Sequence[Lock]) -> None:
         super().__init__(members, len(members) // 2 + 1)
         if warning := self._weakness():
             warnings.warn(warning, UserWarning, stacklevel=_level_of_user())
 
     def _weakness(self) -> str | None:
         n = len(self.members)
-        servers = {member.session.where for member in self.members}
+        servers = {member.session.outside.where for member in self.members}
         if n < 3 or n % 2 == 0:  # noqa: PLR2004 - three is the least that survives a failure
             less = f", as one over {n - 1} does" if n > 1 else ""
             return (
@@ -102,106 +70,84 @@ class RedLock(CompositeLock):
             )
         return None
 
-    def _obtain(self, request: AcquireRequest) -> Op[CompositeHold | None]:
-        """Acquire as `acquire` does.
-
-        Cost:
-            One round trip to all servers at once; while waiting, one per message and per `POLL`
-            for the whole process.
-        """
-        if request.hold is not None and request.hold.state is HELD:
-            return (yield from self._reenter(request, request.hold))
-        contest = _Contest(request)
-        contest.waits_at = next(
-            (m for m in self.members if m.session.waiters.has_waiters(_line(m))), None
-        )
-        # A newcomer queues behind those who wait here, except for a single try.
-        if contest.waits_at is None or request.deadline <= self._session.clock():
-            _ = yield from self._attempt(contest)
-        if contest.hold is None and self._session.clock() < request.deadline:
-            member = contest.waits_at = contest.waits_at or self.members[0]
-            waiting = wait_in_queue(
-                member.session, _line(member), request.deadline, POLL, self._attempt, contest
-            )
-            _ = yield from RunOn(member.session, waiting)
-        if contest.hold is None and contest.failures:
-            # The time ran out between two tries.
-            raise self._unavailable(contest.failures)
-        return contest.hold
-
-    def _attempt(self, contest: _Contest) -> Op[float | None]:
-        """Ask every server once.
-
-        Return None if a quorum is held, else the seconds after which to ask again.
-        """
-        clock, request = self._session.clock, contest.request
-        outcomes = yield from self._enter(request, self.members, self.needed)
-        held = [outcome for outcome in outcomes if isinstance(outcome, Hold)]
-        now = clock()
-        if sum(hold.valid(now) for hold in held) >= self.needed:
-            contest.hold = CompositeHold(self, held)
-            return None
-        yield from self._give_back(request)
-        self._judge(self._failures(outcomes), contest)
-        busy = [m for m, o in zip(self.members, outcomes, strict=True) if o is None]
-        if contest.waits_at is None and busy:
-            contest.waits_at = busy[0]
-        if contest.waits_at in busy:
-            return POLL
-        if clock() < request.deadline:
-            yield from self._pause(request.deadline)
-        return 0.0
-
-    def _enter(
-        self, request: AcquireRequest, members: Sequence[LockBase], enough: int | None = None
-    ) -> Op[Sequence[Hold | InterlockError | None]]:
-        """Try each of *members* once; *enough* as for `lockstep`."""
-        tries = [(member.session, request.enter(member, PAST)) for member in members]
-        return lockstep(tries, self._patience(request.lease), enough=enough)
-
-    def _judge(self, failures: dict[str, InterlockError], contest: _Contest) -> None:
-        """Raise QuorumError if too many servers fail for good, or for too long."""
-        now = self._session.clock()
-        if len(failures) <= self.spare:
-            contest.give_up, contest.failures = NEVER, {}
-            return
-        contest.failures = failures
-        lasting = sum(not getattr(error, "transient", False) for error in failures.values())
-        patience = now + self._session.options.outage_timeout
-        contest.give_up = min(contest.give_up, contest.request.deadline, patience)
-        if lasting > self.spare or now >= contest.give_up:
-            raise self._unavailable(failures)
-
-    def _reenter(self, request: AcquireRequest, hold: CompositeHold) -> Op[CompositeHold]:
-        owner = request.owner
-        holding = [
-            member for member, depth in zip(self.members, request.former, strict=True) if depth
-        ]
-        outcomes = yield from self._enter(request, holding)
-        if sum(isinstance(outcome, Hold) for outcome in outcomes) < self.needed:
-            for outcome in outcomes:
-                if isinstance(outcome, HoldLostError):
-                    raise self._lost(hold, outcome) from outcome
-            raise self._unavailable(self._failures(outcomes, holding))
-        for member, outcome in zip(holding, outcomes, strict=True):
-            one = member.hold_of(owner)
-            if isinstance(outcome, ServerUnavailableError) and one and one.state is HELD:
-                # Commands name absolute depths. A later one tells that server of this entry, if
-                # one comes.
-                _ = one.enter()
-        return hold
-
-    def _patience(self, lease: float | None = None) -> float:
+    def patience(self, lease: float | None = None) -> float:
+        """Return how many seconds each answer may take."""
         shortest = min(member.session.options.lease for member in self.members)
         return min(max((lease or shortest) / SHARE, LEAST_PATIENCE), MOST_PATIENCE)
 
-    def _unavailable(self, failures: dict[str, InterlockError]) -> QuorumError:
+    def unavailable(self, failures: dict[str, InterlockError]) -> QuorumError:
+        """Return the error for too few available servers."""
         return QuorumError(
             f"{self.kind} {self.name!r} needs "
             f"{self.needed} of {len(self.members)} servers; not available: "
             + "; ".join(f"{where}: {error}" for where, error in failures.items()),
             causes=failures,
         )
+
+    def obtain(
+        self, hold: CompositeHold, deadline: float, failure: Exception | None, *, tried: bool
+    ) -> Op[bool]:
+        """Acquire *hold*, as `Composite.obtain` tells; there is no script for all."""
+        del failure, tried
+        clock, give_up = self.session.clock, NEVER
+        while True:
+            outcomes = yield from self.ask_all(hold, self.needed)
+            if self.keep(hold):
+                return True
+            taken = [member for member, got in zip(self.members, outcomes, strict=True) if not got]
+            hold.give_back()
+            failures = self.failures(outcomes)
+            if len(failures) > self.spare:
+                give_up = min(give_up, deadline, clock() + self.session.options.outage_timeout)
+                lasting = sum(not getattr(each, "transient", False) for each in failures.values())
+                if lasting > self.spare or clock() >= give_up:
+                    raise self.unavailable(failures)
+            else:
+                give_up = NEVER
+                if clock() >= deadline:
+                    return False
+            until = min(deadline, give_up)
+            if taken and (hold.listener is None or hold.listener.lock in taken):
+                yield from self._hear(hold, taken[0], until)
+            else:
+                hold.stop_listening()  # where nobody may release any more
+                pause = LONGEST_PAUSE * (0.1 + 0.9 * self.session.random())
+                yield from Wait(None, min(until, clock() + pause))
+            if clock() >= until:
+                if len(failures) > self.spare:
+                    raise self.unavailable(failures)
+                return False
+            self.begin(hold)
+
+    def _hear(self, hold: CompositeHold, member: Lock, until: float) -> Op[None]:
+        """Wait for a release of *member*, or of the one that *hold* has begun to hear."""
+        listener = hold.listener
+        if listener is None:
+            session = member.session
+            listener = _Listener().of(
+                member, hold.owner, session.new_id(hold.lease), hold.lease, False
+            )
+            hold.listener = listener
+        session = listener.lock.session
+        return run_on(session, _heard(listener, until), self.session)
+
+
+class _Listener(Hold):
+    """Stands in the line of its client, and never in the server's queue."""
+
+    __slots__ = ()
+
+
+def _heard(listener: Hold, until: float) -> Op[None]:
+    """Wait until somebody who waits where *listener* does is to look, and that one is the oldest."""
+    place = place_of(listener)
+    line = place.line
+    if not line.ready:
+        yield from Listen(line)
+    line.look_in(POLL)
+    if place.take() is None:
+        yield from Wait(place, until)
+        _ = place.take()
 
 
 def _level_of_user() -> int:
@@ -210,11 +156,3 @@ def _level_of_user() -> int:
     while frame is not None and str(frame.f_globals.get("__name__")).startswith("interlock."):
         frame, level = frame.f_back, level + 1
     return level
-
-
-def _line(member: LockBase) -> Line:
-    """Return the line in which red locks wait for *member*.
-
-    Waiters for *member* alone use another line: they may have to wait while a quorum is free.
-    """
-    return section(member.line, "red lock")

@@ -1,54 +1,52 @@
-"""The spin lock.
+"""The spin lock: a plain lock whose waiters have no place, and try again after a pause.
 
-A plain lock without messages. A waiter tries again after a pause; a release tells nobody.
-
-It is for thousands of locks that rarely have waiters, or for a server without pub/sub. A spin
-lock's release does not tell the waiters of a plain lock of the same name either. They look again
-after their poll cap.
-
-The last try is made at the deadline. Redisson's last try comes one pause later, so it may wait
-longer than the caller wants.
+It gets what the queue leaves. Its releases send no messages, so its users need no right to them, and
+who waits for a plain lock of the same name finds it free at the next look. The last try is made at
+the deadline; Redisson's comes one pause later.
 
 Source: RedissonSpinLock, Redisson 4.7.0.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from interlock._core.locks.lock import Lock
-from interlock._core.model.effects import Wait
+from interlock._core.locks.base import Lock
+from interlock._core.model.effects import Op, Wait
+from interlock._core.queue.places import POLL
 
 if TYPE_CHECKING:
-    from interlock._core.model.effects import Op
-    from interlock._core.model.holds import Hold
+    from interlock._core.model.hold import Hold
     from interlock._core.upkeep.session import Session
     from interlock.backoff import Backoff
 
 
 class SpinLock(Lock):
-    """A plain lock whose waiters try again after a pause."""
+    """A plain lock whose waiters try again after a pause.
+
+    Args:
+        backoff: says how long the pauses are.
+    """
 
     kind = "spin lock"
-    may_start = False
+    queues = False
 
     def __init__(
-        self, session: Session, name: str, *, backoff: Backoff, reentrant: bool = True
+        self, session: Session, name: str, key: str, *, backoff: Backoff, **options: Any
     ) -> None:
-        super().__init__(session, name, reentrant=reentrant)
-        self._backoff = backoff
+        super().__init__(session, name, key, **options)
+        self.backoff = backoff
 
     @property
-    def _publish(self) -> str:
+    def publish(self) -> str:
+        """Return the command that sends messages: there is none."""
         return ""
 
-    def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
-        session = self.session
-        pauses, pause = self._backoff.pauses(session.random), session.poll_interval()
+    def wait(self, hold: Hold, deadline: float) -> Op[bool]:
+        """Try again after each pause; return whether *hold* is held now."""
+        session, pauses = self.session, self.backoff.pauses(self.session.random)
         while (now := session.clock()) < deadline:
-            pause = next(pauses, pause)
-            yield from Wait(None, min(deadline, now + pause))
-            remaining = yield from self._try(hold, deadline)
-            if remaining is None:
+            yield from Wait(None, min(deadline, now + next(pauses, POLL)))
+            if self.granted(hold, (yield from self.attempt(hold, deadline, None))):
                 return True
         return False

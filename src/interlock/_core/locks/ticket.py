@@ -1,8 +1,8 @@
 """A hold that no process has: a ticket stands for it until it is released.
 
-Theory. `transfer.hand_over` leaves the lock to a holder id that nobody has. Any client that knows
-the ticket may extend the lease of that holder, or adopt the hold and release it. So a pipeline or a
-shell holds a lock across many processes. Nobody renews it by itself.
+`transfer.HandOver` leaves the lock to a holder id that nobody has. Any client that knows the ticket
+may extend the lease of that holder, or adopt the hold and release it. So a pipeline or a shell holds
+a lock across many processes. Nobody renews it by itself.
 
 Operators read cards to learn who holds a lock. A ticket has no process that writes one, so it is
 written once, and is kept as long as the ticket is good.
@@ -12,55 +12,100 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Self
 
-from interlock._core.insight.card import BY_TICKET, CARD, FORMAT, INDEX
+from interlock._core.insight.card import BY_TICKET, CARD, FORMAT, index_of
 from interlock._core.insight.events import tell_loss
+from interlock._core.locks.base import Lock
+from interlock._core.locks.errors import name_holder
 from interlock._core.locks.fair_lock import FairLock
 from interlock._core.locks.fenced_lock import FencedLock
-from interlock._core.locks.known_lock import name_holder
-from interlock._core.locks.lock import Lock
 from interlock._core.locks.spin_lock import SpinLock
-from interlock._core.locks.transfer import not_a_ticket
-from interlock._core.model import names
 from interlock._core.model.effects import NEVER
+from interlock._core.model.names import forced_note
 from interlock._core.scripts.card import card_write
-from interlock._core.scripts.forced import forced_note_read
+from interlock._core.scripts.locks import forced_note_read, lock_renew
 from interlock.backoff import ExponentialBackoff
-from interlock.errors import InterlockError, NotHeldError
-from interlock.options import check_lease
+from interlock.errors import ConfigError, InterlockError, NotHeldError
+from interlock.options import check_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from interlock._core.locks.transfer import Ticket
     from interlock._core.model.effects import Op
     from interlock._core.upkeep.session import Session
 
+LONGEST_SHOWN, BEGINNING = 60, 20
+"""Characters of a wrong ticket that are told, and those of a longer one."""
 
-def _spin_lock(session: Session, name: str) -> Lock:
-    return SpinLock(session, name, backoff=ExponentialBackoff())
-
-
-WITH_TICKETS: Mapping[str, Callable[[Session, str], Lock]] = {
+KINDS: Mapping[str, Callable[[Session, str, str], Lock]] = {
     "lock": Lock,
     "fair lock": FairLock,
     "fenced lock": FencedLock,
-    "spin lock": _spin_lock,
+    "spin lock": partial(SpinLock, backoff=ExponentialBackoff()),
 }
 """What the class of a lock calls it -> makes the lock that a ticket stands for."""
 
 
-def lock_of(session: Session, ticket: Ticket) -> Lock:
+class Ticket(NamedTuple):
+    """The right to adopt one hold.
+
+    Attributes:
+        kind: the kind of lock.
+        holder: ``"<client id>:<number>"``, the holder id until the hold is adopted.
+        token: the fencing token, or None.
+        name: what the user calls the lock.
+    """
+
+    kind: str
+    holder: str
+    token: int | None
+    name: str
+
+    def __str__(self) -> str:
+        # Without a blank, so that a shell takes it for one word.
+        return f"{self.kind.replace(' ', '_')}:{self.holder}:{self.token or ''}:{self.name}"
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Read a ticket from the text that `str` made of it.
+
+        Raises:
+            TypeError: *text* is not a string.
+            ConfigError: it is not a ticket.
+        """
+        text = check_text(text, "a ticket")
+        try:
+            kind, client, number, token, name = text.split(":", 4)
+            return cls(
+                kind.replace("_", " "),
+                f"{client}:{int(number)}",
+                int(token) if token else None,
+                name,
+            )
+        except ValueError:
+            raise _not_a_ticket(text) from None
+
+
+def _not_a_ticket(text: str) -> ConfigError:
+    """Return the error for *text*, which may be all of a secret file that somebody named."""
+    shown = text if len(text) <= LONGEST_SHOWN else f"{text[:BEGINNING]}..."
+    return ConfigError(
+        f"{shown!r} is not a ticket, as hold.hand_over() returns and `interlock ticket acquire` prints"
+    )
+
+
+def core_of(session: Session, ticket: Ticket) -> Lock:
     """Return the lock that *ticket* is of.
 
     Raises:
         ConfigError: it is of a kind that cannot be adopted.
     """
-    make = WITH_TICKETS.get(ticket.kind)
+    make = KINDS.get(ticket.kind)
     if make is None:
-        raise not_a_ticket(str(ticket))
-    return make(session, ticket.name)
+        raise _not_a_ticket(str(ticket))
+    return make(session, ticket.name, session.key(ticket.name))
 
 
 def extend(session: Session, ticket: Ticket, lease: float) -> Op[None]:
@@ -73,30 +118,27 @@ def extend(session: Session, ticket: Ticket, lease: float) -> Op[None]:
     Cost:
         One round trip; two more if its hold is over.
     """
-    core = lock_of(session, ticket)
-    call = core.renewal([core.key], check_lease(lease), [ticket.holder], deadline=NEVER)
-    [held] = yield from session.persist(call)
+    call = lock_renew([core_of(session, ticket).key], lease, [ticket.holder])
+    [held] = yield from session.persist(call, NEVER)
     if not held:
         raise (yield from over(session, ticket))
 
 
 def over(session: Session, ticket: Ticket) -> Op[NotHeldError]:
     """Return the error for *ticket*, whose hold is over; it tells why, as far as that is known."""
-    core = lock_of(session, ticket)
+    lock = core_of(session, ticket)
     why: str | int | None = None
     with suppress(InterlockError):
-        why = yield from session.persist(
-            forced_note_read(names.forced_note(core.key, ticket.holder))
-        )
+        call = forced_note_read(forced_note(lock.key, ticket.holder))
+        why = yield from session.persist(call, NEVER)
     cause = "it was used before, or its lease has ended"
     if isinstance(why, str):
         cause = tell_loss("force-released", why)
     error = NotHeldError(
-        f"{core.kind} {core.name!r} is not held by this ticket ({cause})",
-        name=core.name,
-        owner=ticket.holder,
+        f"{lock!r} is not held by this ticket ({cause})", name=lock.name, owner=ticket.holder
     )
-    name_holder(error, (yield from core.refusal(0)).holder, core.session)
+    _, holder = yield from lock.present_holder()
+    name_holder(error, holder, session)
     return error
 
 
@@ -115,18 +157,18 @@ def announce(
     Cost:
         One round trip. Without the right to write cards, nothing happens.
     """
-    core, client = lock_of(session, ticket), ticket.holder.rpartition(":")[0]
+    lock, client = core_of(session, ticket), ticket.holder.rpartition(":")[0]
     told = {"format": FORMAT, "number": 1, "period": lease, "holds": 1, "permits": 0, "waits": 0}
     line = {**told, "host": about["host"], "version": about["version"], "program": BY_TICKET}
     entry: dict[str, object] = {
         "age": held_for,
         "owner": 0,
-        "kind": core.kind,
+        "kind": lock.kind,
         "lease": lease,
         "renewed": False,
     }
     entry |= {"thread": about["thread"]}
-    fields = (f"h {ticket.holder} {core.key}", json.dumps(entry), "client", json.dumps(line))
+    fields = (f"h {ticket.holder} {lock.key}", json.dumps(entry), "client", json.dumps(line))
     yield from _write(session, client, lease, fields)
 
 
@@ -136,8 +178,9 @@ def withdraw(session: Session, ticket: Ticket) -> Op[None]:
 
 
 def _write(session: Session, client: str, keep: float, fields: tuple[str, ...]) -> Op[None]:
-    index = "" if session.clustered else INDEX
-    call = card_write(CARD.format(client), index, client, 1, keep, fields)
+    prefix = session.options.prefix or ""
+    index = "" if session.outside.clustered else index_of(prefix)
+    call = card_write(CARD.format(prefix + client), index, client, 1, keep, fields)
     # Locks never depend on cards: the user may lack the right.
     with suppress(InterlockError):
-        _ = yield from session.persist(call)
+        _ = yield from session.persist(call, NEVER)

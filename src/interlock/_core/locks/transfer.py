@@ -1,19 +1,14 @@
-"""The transfer of a hold to another process.
+"""How a hold goes to another process, or ends while its lock stays locked.
 
-Theory. A web request acquires, and a worker on another machine releases. Two processes must never
-both believe that they have the hold. So one script (`lock_give`) changes the holder of the
-lock on the server. It runs when the lock is given away, and again when it is adopted:
+One script changes the holder of the lock on the server, when it is given away and when it is adopted:
 
-    the giver's holder id  ->  a holder id that nobody has: the ticket  ->  the adopter's holder id
+    the giver's holder id  ->  a stand-in, which nobody has: the ticket  ->  the adopter's holder id
 
-Rules:
+The hold ends here before anything is sent. So two processes never both believe that they have it,
+and a late command of the giver names a holder that is gone. Nobody renews a stand-in: the lock is
+free when its lease ends. Only one process finds the ticket's holder there, and can adopt it.
 
-* Only one process can adopt the hold: a second try with the same ticket finds another holder, and
-  is refused.
-* Nobody renews a ticket. The lock ends with the ticket's lease unless it is adopted before.
-* A command that the giver sent before may arrive late. It names a holder who is gone, and changes
-  nothing.
-* A script that is sent again finds the new holder there already, and at most renews the lease.
+Interrupted, neither is held by anybody: what was given away, and what was adopted, is garbage.
 
 Source: none in Redisson; redis-py's Lock passes its token on.
 """
@@ -21,295 +16,213 @@ Source: none in Redisson; redis-py's Lock passes its token on.
 from __future__ import annotations
 
 import hashlib
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any
 
-from interlock._core.locks.doubt import doubt
-from interlock._core.locks.known_lock import not_held
-from interlock._core.locks.lock import Lock
-from interlock._core.locks.lock_base import end_late_grants, lost, renumber_owner, undo_acquire
-from interlock._core.model.effects import Undoable, undoing
-from interlock._core.model.holds import HELD, Hold, Owner, lease_until
-from interlock._core.scripts import lock as scripts
-from interlock._core.scripts.script import Grant
-from interlock._core.upkeep.idempotency import copies_of, once
+from interlock._core.locks.base import Acquire
+from interlock._core.locks.errors import ended_error, lost_error
+from interlock._core.model.effects import NEVER, Op, Step
+from interlock._core.model.hold import ENDED, LEAST, LOST, Hold
+from interlock._core.model.names import draw, packed_text
+from interlock._core.queue.places import nobody
+from interlock._core.scripts.locks import Grant
 from interlock.errors import ConfigError, NotHeldError, ReentryError
-from interlock.options import check_lease, check_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeAlias
-
-    from interlock._core.model.effects import Eval, Op, Step
-    from interlock._core.model.holds import AnyHold
-    from interlock._core.upkeep.session import Session
-
-    _Interrupted: TypeAlias = Callable[[Session, Hold, Eval[int], BaseException], Op[None]]
+    from interlock._core.locks.base import Lock
+    from interlock._core.model.effects import Eval
+    from interlock._core.model.hold import Owner
 
 
 TICKET_MARK, LEFT_MARK = "f" * 8, "e" * 8
 """How holder ids begin that no client has: of a ticket, and of a hold whose lease goes on."""
-LONGEST_SHOWN, BEGINNING = 60, 20
-"""Characters of a wrong ticket that are told, and those of a longer one."""
 
 
-class Ticket(NamedTuple):
-    """The right to adopt one hold.
+def _stand_in(holder: str, mark: str) -> str:
+    """Return the holder id that is to stand for *holder*, which is new; no client ever has it.
 
-    Attributes:
-        kind: the kind of lock.
-        holder: ``"<client id>:<number>"``, the holder id until the hold is adopted.
-        token: the fencing token, or None.
-        name: what the user calls the lock.
+    The *mark* tells operators what it stands for. Its card is its own, too: the client's card tells
+    of what the client has.
     """
-
-    kind: str
-    holder: str
-    token: int | None
-    name: str
-
-    def __str__(self) -> str:
-        # Without a blank, so that a shell takes it for one word.
-        return f"{self.kind.replace(' ', '_')}:{self.holder}:{self.token or ''}:{self.name}"
-
-    @classmethod
-    def read(cls, text: str) -> Self:
-        """Read a ticket from the text that `str` made of it.
-
-        Raises:
-            TypeError: *text* is not a string.
-            ConfigError: it is not a ticket.
-        """
-        text = check_text(text, "a ticket")
-        try:
-            kind, client, number, token, name = text.split(":", 4)
-            return cls(
-                kind.replace("_", " "),
-                f"{client}:{int(number)}",
-                int(token) if token else None,
-                name,
-            )
-        except ValueError:
-            raise not_a_ticket(text) from None
-
-
-def not_a_ticket(text: str) -> ConfigError:
-    """Return the error for *text*, which may be all of a secret file that somebody named."""
-    shown = text if len(text) <= LONGEST_SHOWN else f"{text[:BEGINNING]}..."
-    return ConfigError(
-        f"{shown!r} is not a ticket, as hold.hand_over() returns and `interlock ticket acquire` prints"
-    )
-
-
-def hand_over(any_hold: AnyHold, lease: float | None) -> Op[Ticket]:
-    """Give the hold *any_hold* away; anyone who has the ticket may adopt it.
-
-    Args:
-        any_hold: the hold.
-        lease: seconds that the ticket is good for; None for the client's own lease.
-
-    Raises:
-        ConfigError: it is not a hold of a lock that can be given away.
-        NotHeldError: it was released.
-        ReentryError: it is entered more than once.
-        HoldLostError: it is lost.
-        ServerUnavailableError: no usable answer. The hold goes on unless it is found to be lost.
-            Until its next renewal it is valid for the ticket's lease at most.
-
-    Cost:
-        One round trip.
-    """
-    hold, core = transferable(any_hold)
-    lease = check_lease(core.session.options.lease if lease is None else lease)
-    nobody = _nobody(core.session, TICKET_MARK)
-    yield from _give_to(nobody, hold, core, lease, _take_back)
-    return Ticket(core.kind, nobody, hold.token, hold.name)
-
-
-def leave_locked(any_hold: AnyHold, lease: float) -> Op[None]:
-    """End the hold *any_hold*, but leave the lock locked for *lease* seconds.
-
-    An interruption does not stop that: the script is sent again, at once or in the background.
-
-    Raises:
-        As `hand_over`.
-
-    Cost:
-        One round trip.
-    """
-    hold, core = transferable(any_hold)
-    nobody = _nobody(core.session, LEFT_MARK)
-    yield from _give_to(nobody, hold, core, check_lease(lease), _finish_giving)
-
-
-def _nobody(session: Session, mark: str) -> str:
-    """Return a new holder id that no client has; the *mark* tells operators what it stands for.
-
-    Its card is its own, too: the client's card tells of what the client has.
-    """
-    holder = session.holder(Owner("nobody"))
     digest = hashlib.blake2b(holder.encode(), digest_size=16).hexdigest()
     parts = (mark, digest[8:12], digest[12:16], digest[16:20], digest[20:])
     return f"{'-'.join(parts)}:{holder.rpartition(':')[2]}"
 
 
-def _give_to(
-    nobody: str, hold: Hold, core: Lock, lease: float, interrupted: _Interrupted
-) -> Op[None]:
-    """Give the lock of *hold* to the holder id *nobody* for *lease* seconds.
+class HandOver(Step[str]):
+    """End *hold*, and give its lock to a stand-in for *lease* seconds; the result is that id."""
 
-    An error calls *interrupted*, which keeps the hold or ends it.
+    __slots__ = ("_call", "_entry", "_hold", "_lease")
+    mark = TICKET_MARK
+
+    def __init__(self, hold: Hold, lease: float) -> None:
+        self._hold, self._lease = hold, lease
+        holder = f"{hold.lock.session.client_id}:{draw()}"
+        self._entry: object = None
+        self.result = _stand_in(holder, self.mark)
+
+    def begin(self) -> Eval[Any]:
+        """End the hold; return the script.
+
+        Raises:
+            ConfigError: its lock is of a kind that cannot be handed over.
+            ReentryError: it is entered more than once.
+            NotHeldError: it was released.
+            HoldLostError: it is lost.
+        """
+        hold = self._hold
+        lock, session = hold.lock, hold.lock.session
+        if not lock.transferable:
+            raise ConfigError(
+                f"{lock.name!r} is not a lock, fair lock, fenced lock or spin lock: "
+                "only their holds can be handed over"
+            )
+        session.watchdog.expire(hold, session.clock())
+        if hold.over is LOST:
+            raise lost_error(hold)
+        if hold.over is ENDED or hold.depth == 0:
+            raise ended_error(hold)
+        if len(hold.entries) > LEAST:
+            raise ReentryError(
+                f"{lock!r} is entered {hold.depth} times; release it before it is handed over",
+                name=lock.name,
+            )
+        self._entry = hold.entries[-1]
+        if not hold.leave(self._entry):  # another flow has just entered it, or released it
+            self._entry = None
+            raise ended_error(hold)
+        session.live.pop(hold, None)
+        hold.leave_owner()
+        self._call = lock.give(hold.holder, self.result, self._lease)
+        self._call.deadline = hold.valid_until
+        return self._call
+
+    def done(self, answer: Any) -> bool:
+        """Take the answer; return whether the stand-in has the lock."""
+        if answer:
+            self._hold.lock.session.released(self._hold)
+        return bool(answer)
+
+    def rest(self, failure: Exception | None) -> Op[str]:
+        """Send it again after *failure*; or raise that the hold is lost."""
+        hold, session = self._hold, self._hold.lock.session
+        if failure is not None:
+            until = hold.valid_until
+            if self.done((yield from session.persist(self._call, until, failure=failure))):
+                return self.result
+        if hold.over is None:
+            yield from hold.lock.ask_why(hold)
+        raise lost_error(hold)
+
+    def give_up(self) -> None:
+        """Let the background free the lock, whether or not it was given away."""
+        hold, session = self._hold, self._hold.lock.session
+        if not self._left() or hold.over is LOST:
+            return
+        session.give_up(hold)
+        given = Hold().of(hold.lock, nobody, packed_text(self.result), self._lease, True)
+        given.asking = True
+        session.garbage.add(given)
+        session.wake(None)
+
+    def _left(self) -> bool:
+        """Return whether it has begun; then end the hold, unless another flow has entered it."""
+        hold = self._hold
+        if self._entry is None:
+            return False
+        return hold.leave(self._entry) or not hold.entries
+
+
+class LeaveLocked(HandOver):
+    """End *hold*, but leave the lock locked for *lease* seconds.
+
+    Interrupted, it stays locked for as long, or until the hold's own lease ends.
     """
-    session = core.session
-    _ensure(session, hold)
-    if hold.depth > 1:
-        raise ReentryError(
-            f"{core.kind} {hold.name!r} is entered {hold.depth} times; "
-            "release it before it is handed over",
-            name=hold.name,
-        )
-    deadline = min(hold.valid_until, session.clock() + session.options.outage_timeout)
-    giving = scripts.lock_give(core.key, hold.holder, nobody, lease, deadline=deadline)
-    call = once(session, core.key, giving)
-    # From here on the watchdog does not renew it.
-    if hold.begin_release() != (0, True):
-        raise not_held(core.kind, hold.name, hold.label)
-    # Before sending: if the server does it and the reply is lost, the ticket's lease counts.
-    hold.ask_lease(session.clock(), lease)
-    done = yield from undoing(session.persist(call), interrupted, session, hold, call)
-    renumber_owner(hold)
-    if not done:
-        session.lose(hold, hold.gone_reason(session.clock()))
-        session.holds.end(hold)
-        raise lost(hold)
-    session.holds.released(hold)
-    yield from end_late_grants(session, hold)
+
+    __slots__ = ()
+    mark = LEFT_MARK
+
+    def give_up(self) -> None:
+        """End the hold here, and send nothing."""
+        hold, session = self._hold, self._hold.lock.session
+        if self._left() and hold.over is None:
+            session.live.pop(hold, None)
+            hold.leave_owner()
+            session.released(hold)
 
 
-def adopt(
-    core: Lock, owner: Owner, holder: str, token: int | None, lease: float | None
-) -> Step[Hold]:
-    """Take the lock over from *holder*.
+class Adopt(Acquire):
+    """Take *lock* over from *holder*: from a ticket, or a process that is to lose it.
 
     Args:
-        core: the lock.
+        lock: the lock; nobody else has this object.
         owner: who will hold it.
-        holder: who holds it now: a ticket, or a process that is to lose it.
+        holder: who holds it now.
         token: its fencing token.
-        lease: seconds, or None for a hold that the watchdog renews.
-
-    Raises:
-        ReentryError: *owner* holds the lock.
-        NotHeldError: *holder* does not hold it any more.
-        ServerUnavailableError: no usable answer; *holder* keeps it, or nobody has it after a lease.
-
-    Cost:
-        One round trip.
+        lease: seconds after which the hold ends by itself; None if it is renewed.
+        entry: as for `Acquire`.
     """
-    hold = core.new_hold(owner, lease)
-    undo = partial(undo_acquire, core.session, hold)
-    return Undoable(_adopt(core, hold, holder, token), hold.settled, undo)
 
+    __slots__ = ("_holder", "_token")
 
-def _adopt(core: Lock, hold: Hold, holder: str, token: int | None) -> Op[Hold]:
-    session, call = core.session, None
-    try:
-        if session.holds.reserve(hold) is not hold:
-            raise ReentryError(
-                f"{core.kind} {core.name!r} is held by the same owner", name=core.name
-            )
-        if (owner := hold.owner()) is not None:
-            core.name_anew(hold, owner)
-        hold.gave_back()  # nothing is sent yet
-        sent_at = session.clock()
-        call = once(session, core.key, scripts.lock_give(core.key, holder, hold.holder, hold.lease))
-        done = yield from undoing(_take(session, hold, call), _give_back, session, hold, call)
-        if not done:
-            hold.uncount_try()
-        elif Lock.accept(core, hold, sent_at, Grant(token)):
-            return hold
-    finally:
-        if call is None:
-            hold.gave_back()
-        session.holds.unreserve(hold)
-    if done:
-        yield from undo_acquire(session, hold)  # the answer took longer than the lease
-    raise NotHeldError(
-        f"{core.kind} {core.name!r} cannot be adopted: "
-        "it was adopted before, or its lease has ended",
-        name=core.name,
-        owner=holder,
-    )
+    def __init__(
+        self,
+        lock: Lock,
+        owner: Owner,
+        holder: str,
+        token: int | None,
+        lease: float | None,
+        entry: object,
+    ) -> None:
+        _ = self.of(lock, owner, 0.0, lease, entry)
+        self._holder, self._token = holder, token
 
+    def _entered(self, found: Hold) -> bool:
+        if len(found.entries) < LEAST or found.over is not None:
+            return False
+        raise ReentryError(f"{self._lock!r} is held by the same owner", name=self._lock.name)
 
-def _take(session: Session, hold: Hold, call: Eval[int]) -> Op[int]:
-    """Send *call*, which makes *hold* the holder; return its answer."""
-    hold.sent()  # in here, so that a Ctrl-C right after it is undone as one after the try
-    return (yield from session.persist(call))
+    def begin(self) -> Eval[Any]:
+        """Put a hold into the owner's table; return the script.
 
+        Raises:
+            ReentryError: *owner* holds the lock.
+        """
+        _ = super().begin()  # that try is not sent
+        hold = self.hold
+        assert hold is not None
+        hold.sent_at, hold.asking = self._lock.session.clock(), True
+        self._call = self._lock.give(self._holder, hold.holder, hold.lease)
+        return self._call
 
-def transferable(any_hold: AnyHold) -> tuple[Hold, Lock]:
-    """Return the hold *any_hold* and its lock.
+    def done(self, answer: Any) -> bool:
+        """Take the answer; return whether the lock is held now."""
+        hold, lock = self.hold, self._lock
+        assert hold is not None
+        if not answer:
+            hold.asking = False
+            return False
+        if self._token is not None:  # it was drawn before, and is not judged once more
+            hold.token = self._token
+            lock.session.tokens.note(lock.key, self._token)
+        if super().done(Grant()):
+            lock.token_source = None
+            return True
+        return False
 
-    Raises:
-        ConfigError: its lock is of a kind that cannot be transferred.
-    """
-    core = any_hold.core if isinstance(any_hold, Hold) else None
-    if isinstance(any_hold, Hold) and isinstance(core, Lock) and core.transferable:
-        return any_hold, core
-    raise ConfigError(
-        f"{any_hold.name!r} is not a lock, fair lock, fenced lock or spin lock: "
-        "only their holds can be handed over"
-    )
+    def rest(self, failure: Exception | None) -> Op[Hold]:
+        """Send it again after *failure*; or raise that nothing is left to adopt.
 
-
-def _ensure(session: Session, hold: Hold) -> None:
-    """Raise unless *hold* is held."""
-    if hold.lost(session.clock()):
-        session.lose(hold, hold.expiry_reason())
-        raise lost(hold)
-    if hold.state is not HELD:
-        raise not_held(hold.core.kind, hold.name, hold.label)
-
-
-def _way_back(call: Eval[int], lease: float) -> Eval[int]:
-    """Return the script that undoes *call*, a `lock_give`; copies of *call* then do nothing."""
-    holder, successor = (str(each) for each in call.args[:2])
-    back = scripts.lock_give(call.keys[0], successor, holder, lease, back=True)
-    return copies_of(call, back)
-
-
-def _take_back(session: Session, hold: Hold, giving: Eval[int], error: BaseException) -> Op[None]:
-    """Keep *hold*, which could not be given away by *giving* because of *error*.
-
-    Until the way back is answered, *giving* may still be executed. Until then, nothing makes the
-    hold valid for longer than the ticket's lease.
-    """
-    # It may have been extended beyond its own lease, and is believed for as long.
-    call = _way_back(giving, max(hold.lease, lease_until(hold.valid_until, session.clock())))
-    if hold in session.holds:
-        hold.take_back()
-        session.watchdog.watch(hold)
-        yield from doubt(session, hold, call, error)
-        return
-    # Its owner has asked for the lock again, under another holder id: this hold must end.
-    for step in (call, hold.core.release_script(hold, 0)):
-        yield from session.clean_up(step, session.clock() + hold.lease, error=error)
-
-
-def _finish_giving(
-    session: Session, hold: Hold, giving: Eval[int], error: BaseException
-) -> Op[None]:
-    """End *hold*, and carry *giving* through in spite of *error*."""
-    renumber_owner(hold)
-    yield from session.clean_up(giving.anew(), session.clock() + hold.lease, error=error)
-    session.holds.released(hold)
-    yield from end_late_grants(session, hold)
-
-
-def _give_back(session: Session, hold: Hold, taking: Eval[int], error: BaseException) -> Op[None]:
-    """Give the lock back to its former holder, because *error* ended the adoption by *taking*."""
-    call = _way_back(taking, hold.lease)
-    renumber_owner(hold)  # that may be executed late, when the owner has adopted the lock again
-    yield from session.clean_up(call, session.clock() + hold.lease, error=error)
-    hold.gave_back()
+        Raises:
+            NotHeldError: the holder does not hold it any more.
+        """
+        lock, hold = self._lock, self.hold
+        assert hold is not None
+        if failure is not None:
+            again = lock.session.persist(self._call, NEVER, hold, failure)
+            if self.done((yield from again)):
+                return hold
+        raise NotHeldError(
+            f"{lock!r} cannot be adopted: it was adopted before, or its lease has ended",
+            name=lock.name,
+            owner=self._holder,
+        )

@@ -1,41 +1,29 @@
--- barrier_end: break the present generation, or begin a new one.
+-- barrier_end: a party leaves, or breaks the barrier; or somebody breaks it, or makes it new.
 --
--- A call counts once, however often it arrives.
+-- KEYS[1]  waiting  zset, as for barrier_arrive
+-- KEYS[2]  ended    zset, as for barrier_arrive
+-- ARGV[1]  party    string, as for barrier_arrive; of a call from outside a number of its own
+-- ARGV[2]  how      string, "leave", "break" or "reset"
+-- ARGV[3]  keep     integer > 0, as for barrier_arrive
+-- ARGV[4]  wakes    string, as for barrier_arrive
 --
--- KEYS[1]  barrier  hash: generation, parties, broken if it is, and places
--- KEYS[2]  waiting  zset {party: when its lease ends, epoch milliseconds by the server's clock}
--- KEYS[3]  request  string; exists once this call has taken effect, so that a copy does nothing
--- KEYS[4]  spent    string, the same of an answered call, to be removed; or a key that never exists
--- ARGV[1]  how      string, "abort" or "reset"
--- ARGV[2]  ttl      integer > 0, milliseconds that the request is remembered
--- ARGV[3]  kept     integer > 0, milliseconds that an idle barrier is remembered
--- ARGV[4]  channel  string, where parties listen
---
--- Returns  1
+-- Returns  its index if it had passed before; else -1
 -- Source   threading.Barrier.abort and reset of Python 3.13
--- Wire     ours alone: Redisson has no such object
-local barrier, waiting, request, spent = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local how, ttl, kept, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+-- Wire     ours alone
+local waiting, ended, party, how = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+local keep, wakes = tonumber(ARGV[3]), ARGV[4]
 
-if redis.call('exists', request) == 1 then
-  return 1
+-- include: barrier
+
+local known = result(party)
+if known then
+  return known
 end
-local generation = redis.call('hget', barrier, 'generation')
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
--- When memory is full, the server lets a DEL through, and then all writes that follow.
-redis.call('del', spent)
-redis.call('del', waiting)
-redis.call('set', request, 1, 'px', ttl)
-local number = tonumber(generation or now * 1000)
-if how == 'abort' then
-  redis.call('hset', barrier, 'generation', string.format('%.0f', number), 'broken', 1)
-  redis.call('pexpire', barrier, kept)
-elseif generation then
-  redis.call('del', barrier)
-  local after = string.format('%.0f', math.max(number + 1, now * 1000))
-  redis.call('hset', barrier, 'generation', after)
-  redis.call('pexpire', barrier, kept)
+redis.call('zrem', waiting, party)
+if how == 'break' then
+  breaks()
+elseif how == 'reset' then
+  finish(false)
 end
-redis.call(PUBLISH, channel, '0')
-return 1
+note(party)
+return noted(-1)

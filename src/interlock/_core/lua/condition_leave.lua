@@ -1,29 +1,30 @@
--- condition_leave: undo a wait; if it was notified, the next waiter gets the notification.
+-- condition_leave: a waiter leaves the condition; if it was notified, perhaps the next one is.
 --
--- KEYS[1]  waiting  zset {waiter: its place}, of those who were not notified
--- KEYS[2]  leases   zset {waiter: when its lease ends, epoch milliseconds by the server's clock}
--- KEYS[3]  request  string, what became of this wait
--- ARGV[1]  waiter   string, its id
--- ARGV[2]  ttl      integer > 0, milliseconds that the request is remembered
--- ARGV[3]  channel  string, what the channel of each waiter begins with
+-- KEYS[1]  lock       hash {holder: depth}, of any kind of lock
+-- KEYS[2]  condition  zset, as for condition_wait
+-- KEYS[3]  queue      zset, as for lock_ask; may be left out
+-- ARGV[1]  member     string, as for condition_wait
+-- ARGV[2]  channel    string, where Java listens
+-- ARGV[3]  how        "1": it passes its notification on; "?": it does so if it still waits for
+--                     the lock or holds it, because this may be a copy; may be left out
 --
--- Returns  1 when it waited or was notified, else 0
+-- Returns  1 when it stood there; 0 when not: it was notified
 -- Source   asyncio.Condition.wait of Python 3.13, when it is cancelled
 -- Wire     ours alone: Redisson has no such object
-local waiting, leases, request = KEYS[1], KEYS[2], KEYS[3]
-local waiter, ttl, channel = ARGV[1], ARGV[2], ARGV[3]
+local lock, condition, queue = KEYS[1], KEYS[2], KEYS[3]
+local leaver, channel, how = ARGV[1], ARGV[2], ARGV[3]
 
-local waits = redis.call('zrem', waiting, waiter)
-local lives = redis.call('zrem', leases, waiter)
-local notified = lives == 1 and waits == 0 or redis.call('get', request) == 'notified'
--- A server that is out of memory refuses SET, but only as a script's first write. So a ZREM comes
--- first.
-redis.call('set', request, 'left', 'px', ttl)
-if notified then
-  local next = redis.call('zrange', waiting, 0, 0)[1]
-  if next then
-    redis.call('zrem', waiting, next)
-    redis.call(PUBLISH, channel .. ':' .. next, '1')
-  end
+local stood = redis.call('zrem', condition, leaver)
+local passes = stood == 0 and (how == '1' or how == '?' and (not queue
+  or redis.call('zscore', queue, leaver)
+  or redis.call('hexists', lock, string.match(leaver, '^[^?]*')) == 1))
+if not passes then
+  return stood
 end
-return math.max(lives, notified and 1 or 0)
+
+-- include: places
+
+-- include: notify
+
+notify(1)
+return 0

@@ -1,24 +1,16 @@
--- condition_look: tell a waiter whether it was notified, and when the next lease ends.
+-- condition_look: keep the condition, and tell who of a client's waiters stands there no longer.
 --
--- KEYS[1]  waiting  zset {waiter: its place}, of those who were not notified
--- KEYS[2]  leases   zset {waiter: when its lease ends, epoch milliseconds by the server's clock}
--- ARGV[1]  waiter   string, its id
--- ARGV[2]  kept     integer > 0, milliseconds that an idle condition is remembered
+-- KEYS[1]     condition  zset, as for condition_wait
+-- ARGV[1..n]  member     string, as for condition_wait
 --
--- Returns  {0, milliseconds until the first lease ends (0: one has ended)} while it waits; else {1}
--- Source   threading.Condition of Python 3.13
+-- Returns  the places of those among the members, from 0, who were notified, or have lost their place
+-- Source   our own
 -- Wire     ours alone: Redisson has no such object
-local waiting, leases, waiter, kept = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2])
-
-if not redis.call('zscore', leases, waiter) or not redis.call('zscore', waiting, waiter) then
-  return {1}
+local condition, gone = KEYS[1], {}
+for i = 1, #ARGV do
+  if not redis.call('zscore', condition, ARGV[i]) then
+    gone[#gone + 1] = i - 1
+  end
 end
-if redis.call('pttl', leases) < kept / 2 then
-  redis.call('pexpire', waiting, kept)
-  redis.call('pexpire', leases, kept)
-end
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local first = redis.call('zrange', leases, 0, 0, 'withscores')
--- Never negative: the caller reads -1 as a lease that never ends, as with PTTL.
-return {0, math.max(tonumber(first[2]) - now, 0)}
+redis.call('pexpire', condition, '60000')
+return gone

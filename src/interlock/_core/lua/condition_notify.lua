@@ -1,45 +1,30 @@
--- condition_notify: notify the first waiters, and one more for each notified waiter that died.
+-- condition_notify: the first waiters of a condition wait for the lock from now on, at the end of its
+-- queue. A copy may wake one more.
 --
--- A waiter whose lease has ended is dead. A call counts once, however often it arrives.
+-- KEYS[1]  lock       hash {holder: depth}, of any kind of lock
+-- KEYS[2]  condition  zset, as for condition_wait
+-- KEYS[3]  queue      zset, as for lock_ask; may be left out
+-- ARGV[1]  holder     string, which holds the lock; "": it need not be held any more
+-- ARGV[2]  count      integer > 0, how many
+-- ARGV[3]  channel    string, where Java listens
+-- ARGV[4]  all        "1": those behind them are woken, too; may be left out
 --
--- KEYS[1]  waiting  zset {waiter: its place}, of those who were not notified
--- KEYS[2]  leases   zset {waiter: when its lease ends, epoch milliseconds by the server's clock}
--- KEYS[3]  request  string; exists once this call has taken effect, so that a copy does nothing
--- KEYS[4]  spent    string, the same of an answered call, to be removed; or a key that never exists
--- ARGV[1]  count    integer >= 0, how many to notify; -1 for all
--- ARGV[2]  ttl      integer > 0, milliseconds that the request is remembered
--- ARGV[3]  channel  string, what the channel of each waiter begins with
---
--- Returns  1
+-- Returns  how many were moved; nil when the lock is not held
 -- Source   threading.Condition.notify of Python 3.13
 -- Wire     ours alone: Redisson has no such object
-local waiting, leases, request, spent = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local count, ttl, channel = tonumber(ARGV[1]), ARGV[2], ARGV[3]
+local lock, condition, queue = KEYS[1], KEYS[2], KEYS[3]
+local holder, count, channel, all = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 
-if redis.call('exists', request) == 1 then
-  return 1
+if holder ~= '' and redis.call('hexists', lock, holder) == 0 then
+  return nil
 end
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local dead = redis.call('zrangebyscore', leases, '-inf', now)
--- When memory is full, the server lets a DEL through, and then all writes that follow.
-redis.call('del', spent)
-redis.call('set', request, 1, 'px', ttl)
-for _, waiter in ipairs(dead) do
-  redis.call('zrem', leases, waiter)
-  if redis.call('zrem', waiting, waiter) == 0 and count >= 0 then
-    count = count + 1
-  end
+
+-- include: places
+
+-- include: notify
+
+local moved = notify(count)
+if all == '1' then
+  redis.call('del', condition)
 end
-if count == 0 then
-  return 1
-end
-local last = -1
-if count > 0 then
-  last = count - 1
-end
-for _, waiter in ipairs(redis.call('zrange', waiting, 0, last)) do
-  redis.call('zrem', waiting, waiter)
-  redis.call(PUBLISH, channel .. ':' .. waiter, '1')
-end
-return 1
+return moved

@@ -1,7 +1,7 @@
 -- event_query: tell whether an event is set, and which setting was the last.
 --
 -- KEYS[1]  event  string, "set <mark>", or "clear <mark>" for a while after it was cleared
--- ARGV[1]  idle   integer > 0, milliseconds after this use when it ends; may be left out
+-- ARGV[1]  idle   integer >= 0, milliseconds after this use when it ends; 0: never
 --
 -- Returns  {1 when it is set, else 0; the mark of the last setting (nil: none lately)}
 -- Source   threading.Event.is_set of Python 3.13
@@ -12,11 +12,11 @@ local state = redis.call('get', event)
 if not state then
   return {0}
 end
-local word, mark = state:match('^(%l+) (%S+)$')
+local word, mark = string.match(state, '^(%l+) (%S+)$')
 if word ~= 'set' and word ~= 'clear' then
   return redis.error_reply('WRONGTYPE this is not the state of an event')
 end
-if idle and word == 'set' then
+if idle ~= '0' and word == 'set' then
   redis.call('pexpire', event, idle)
 end
 return {word == 'set' and 1 or 0, mark}

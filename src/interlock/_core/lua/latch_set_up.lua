@@ -4,36 +4,27 @@
 -- A call counts once, however often it arrives.
 --
 -- KEYS[1]  latch    string, the count
--- KEYS[2]  total    string, the count that it was set up with; it stays until the latch is deleted
--- KEYS[3]  request  string, the answer to this call, for copies of it
--- KEYS[4]  spent    string, the same of an answered call, to be removed; if there is none, a key
---                   that never exists
--- ARGV[1]  count    integer > 0
--- ARGV[2]  ttl      integer > 0, milliseconds that the request is remembered
--- ARGV[3]  channel  string, where waiters listen
+-- KEYS[2]  request  string, "<number> <answer>": the last call with this key
+-- KEYS[3]  total    string, the count that it was set up with; it stays until the latch is deleted
+-- ARGV[1]  number   integer of 12 digits, tells this call from those before it
+-- ARGV[2]  count    integer > 0
+-- ARGV[3]  ttl      integer > 0, milliseconds that the request is kept
+-- ARGV[4]  idle     integer >= 0, milliseconds after its last use when it ends; 0: never
+-- ARGV[5]  channel  string, where waiters listen
 --
 -- Returns  the count that it was set up with, now or before; if that is not known because another
 --          program has set the count, what is left of it, below 0
 -- Source   our own
 -- Wire     the count, and "1" on the channel when it is set; the total is ours alone
-local latch, total, request, spent = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local count, ttl, channel = ARGV[1], ARGV[2], ARGV[3]
+local latch, request, total = KEYS[1], KEYS[2], KEYS[3]
+local number, count, ttl, idle, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
-local before = redis.call('get', request)
-if before then
-  return tonumber(before)
-end
-local left, known = redis.call('get', latch), redis.call('get', total)
-if not tonumber(left or 0) or not tonumber(known or 0) then
-  return redis.error_reply('WRONGTYPE this is not the count of a latch')
-end
-redis.call('del', spent)
-if not left and not known then
-  redis.call('set', total, count)
-  redis.call('set', latch, count)
-  redis.call(PUBLISH, channel, '1')
-  known = count
-end
-local answer = known or '-' .. left
-redis.call('set', request, answer, 'px', ttl)
-return tonumber(answer)
+-- include: once
+
+-- include: named_count
+
+redis.call('set', request, number .. ' ' .. (known or '-' .. left), 'px', ttl)
+
+-- include: idle_latch
+
+return tonumber(known or '-' .. left)

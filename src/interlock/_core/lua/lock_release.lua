@@ -1,53 +1,22 @@
--- lock_release: go down to *depth*; at 0 give the lock to the next client, or free it.
+-- lock_release: go down to *depth*; at 0 the first in the queue holds the lock, or it is free.
 --
--- Freeing it tells the waiters.
---
--- A release to the former depth undoes an acquire that was interrupted at any point. The TTL is
--- left alone: an inner release does not change the outer hold's lease.
---
--- A server that is out of memory refuses HSET, but only as a script's first write. So an HDEL of a
--- field that never exists comes first.
---
--- A lock that is given to a client has the field "<client id>:0", its claim, for 250 ms. If the
--- client waits in the name of a holder, that holder has the lock, for 250 ms too.
+-- It is also how a waiter gives up. Repeated, it changes nothing.
 --
 -- KEYS[1]  lock     hash {holder: depth}; its TTL is the lease
--- KEYS[2]  queue    zset {client or holder: when it came, in ms}; may be left out
--- ARGV[1]  holder   string, "<client id>:<number>"
--- ARGV[2]  depth    integer >= 0, the depth to reach: sending it twice changes nothing
--- ARGV[3]  channel  string, where waiters listen
--- ARGV[4]  leaving  string, the id of a client that leaves the queue, as does the holder; it gives
---                   up its claim. "-" only looks: a free lock goes to the next client, and who
---                   does not listen any more leaves the queue; may be left out
+-- KEYS[2]  queue    zset, as for lock_ask; may be left out
+-- ARGV[1]  holder   string, as for lock_ask
+-- ARGV[2]  depth    integer >= 0, the depth to reach
+-- ARGV[3]  channel  string, where Java listens
+-- ARGV[4]  how      "1": a release gave it the lock, so that it may now be Java's turn; "-": the
+--                   caller is another client; may be left out
 --
--- Returns  1 when done, 2 when the holder's own client is next, 3 when another client in the queue
---          is, or the lock was left to others for a moment; nil when this holder does not hold it
---          (a client that is *leaving* has left the queue)
+-- Returns  1 when it held the lock; 0 when it only stood in the queue; nil or {} when neither;
+--          {number, news} when it held the lock, and the next holder is a hold of its client's;
+--          {number} when neither, and its client has been granted the lock by that number
 -- Source   RLock.unlock, Redisson 4.7.0
--- Wire     the hash, and "0" on the channel when it is freed. With clients in the queue, the first
---          one gets a claim for 250 ms, and "0" or "=<number>:<time>" on its wake channel. If the
---          lock is left to others for a moment, "20" is sent there, and "00" on the channel if
---          others listen. A look at a claim sends "300" there; this code is our own
-local lock, queue, holder, depth = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
-local channel, leaving = ARGV[3], ARGV[4]
-local named, side = holder, ''
+-- Wire     the hash, and "0" on the channel when it is freed, "00" if it is left to Java
+local lock, queue = KEYS[1], KEYS[2]
+local holder, depth, channel, how = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local draw
 
--- include: go_down
-
--- include: free_for_all
-
-local freed = '0'
-
-local function news_of(wish)
-  return wish == '' and '' or nil
-end
-
--- include: members
-
--- include: microseconds
-
--- include: grant
-
--- include: give_on
-
-return give_on()
+-- include: release

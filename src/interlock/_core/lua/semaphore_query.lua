@@ -1,18 +1,30 @@
--- semaphore_query: tell how many permits are free.
+-- semaphore_query: tell how many permits are free; a missing semaphore with a named number is made.
 --
 -- KEYS[1]  semaphore  string, the number of free permits
+-- KEYS[2]  total      string, as for semaphore_acquire; may be left out
+-- ARGV[1]  named      as for semaphore_acquire
+-- ARGV[2]  idle       as for semaphore_acquire
+-- ARGV[3]  channel    string, where waiters listen
 --
--- Returns  the number, nil when there is no such semaphore
+-- Returns  {-1, the free ones (nil: no semaphore), all (nil: not known)}, as semaphore_acquire
 -- Source   RSemaphore.availablePermits, Redisson 4.7.0
--- Wire     nothing is written; this code is our own
-local semaphore = KEYS[1]
+-- Wire     as semaphore_acquire
+local semaphore, total, named, idle, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 
-local value = redis.call('get', semaphore)
-if not value then
-  return nil
-end
-local free = tonumber(value)
-if not free then
+local free = redis.call('get', semaphore)
+if not tonumber(free or 0) then
   return redis.error_reply('WRONGTYPE this is not a number of permits')
 end
-return free
+if not free and named ~= '' then
+  redis.call('set', semaphore, named)
+  if total then
+    redis.call('set', total, named)
+  end
+  redis.call(PUBLISH, channel, named)
+  free = named
+end
+
+-- include: idle
+
+local all = total and tonumber(redis.call('get', total) or '')
+return {-1, free and tonumber(free) or false, all or false}

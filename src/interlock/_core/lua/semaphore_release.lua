@@ -1,50 +1,50 @@
--- semaphore_release: add or remove permits, and tell the waiters.
---
--- A call counts once, however often it arrives.
+-- semaphore_release: give permits back, or add some, and tell the waiters; once for each call.
 --
 -- KEYS[1]  semaphore  string, the number of free permits
--- KEYS[2]  request    string, the latch of this call: the permits it took, negative if it gave
---                     some, "0" if it did nothing
--- KEYS[3]  spent      string, the latch of an answered call, to be removed; if there is none, a
---                     key that never exists
--- KEYS[4]  total      string, "<all permits> <epoch>", as far as our clients have set it;
---                     may be left out, with the queue
--- KEYS[5]  queue      zset {client: when it came, in ms}; may be left out
--- ARGV[1]  permits    integer, not 0
--- ARGV[2]  create     1: create a missing semaphore; 0: do nothing if it is missing
--- ARGV[3]  ttl        integer > 0, milliseconds that the latch is kept
--- ARGV[4]  channel    string, where waiters listen
--- ARGV[5]  epoch      integer, in which all these permits were taken; 0: not known
+-- KEYS[2]  request    string, "<number> <answer>": the last call with this key
+-- KEYS[3]  total      string, as for semaphore_acquire; may be left out
+-- ARGV[1]  number     integer of 12 digits, tells this call from those before it
+-- ARGV[2]  permits    integer, not 0; below 0 only to add
+-- ARGV[3]  ttl        integer > 0, milliseconds that the request is kept
+-- ARGV[4]  named      as for semaphore_acquire
+-- ARGV[5]  idle       as for semaphore_acquire
+-- ARGV[6]  channel    string, where waiters listen
+-- ARGV[7]  how        1: make a missing semaphore; 0: leave it missing, unless its number is named;
+--                     "new": as 1, from one who has taken none; "add": there are more from now on
 --
--- Returns  1 when done, 3 when clients in the queue were told that they are next, or when to look,
---          too; 0 when it is missing and not created, or was made anew since the permits were taken
--- Source   RSemaphore.release and releaseIfExists, Redisson 4.7.0
+-- Returns  1 when done, 0 when there is no such semaphore
+-- Source   RSemaphore.release, releaseIfExists and addPermits, Redisson 4.7.0
 -- Wire     the number, and its new value on the channel unless it is negative: Java's listener
---          fails on that. With clients in the queue, the first ones get claims for 250 ms and
---          messages on their wake channels instead, unless others listen; this code is our own
-local semaphore, request, spent, total, queue = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local permits, create, ttl, channel, epoch = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+--          fails on that; this code is our own
+local semaphore, request, total = KEYS[1], KEYS[2], KEYS[3]
+local number, permits, ttl, named = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local idle, channel, how = ARGV[5], ARGV[6], ARGV[7]
 
--- include: epoch_of
+-- include: once
 
-local old = total and epoch ~= '0' and epoch_of() ~= epoch
-
--- include: give_permits
-
-if free < 0 then
-  return 1
+local all = how == 'add' and total and redis.call('get', total)
+if all and not tonumber(all) then
+  return redis.error_reply('WRONGTYPE this is not a number of permits')
 end
-if free == 0 or not queue or redis.pcall('exists', queue) ~= 1 then
+
+-- include: free_permits
+
+if not free and how == '0' then
+  redis.call('set', request, number .. ' 0', 'px', ttl)
+  return 0
+end
+-- What was taken of a lost number is among those that it has now.
+if not made or named == '0' or how == 'add' or how == 'new' then
+  if how == 'add' and total and (all or not free or made) then
+    redis.call('incrby', total, permits)
+  end
+  free = redis.call('incrby', semaphore, permits)
+end
+redis.call('set', request, number .. ' 1', 'px', ttl)
+
+-- include: idle
+
+if tonumber(free) >= 0 then
   redis.call(PUBLISH, channel, free)
-  return 1
 end
-
--- include: members
-
--- include: microseconds
-
--- include: grant
-
--- include: share
-
-return share(free) and 3 or 1
+return 1

@@ -1,1 +1,1 @@
-"""The nouns of the core: names, holds, effects. They decide nothing about the order of waiters."""
+"""The nouns: names, effects, holds, and the commands that differ in their hold alone."""

@@ -4,7 +4,7 @@ Derived keys carry the name in braces, so that a cluster keeps an object's keys 
 Redisson only tests whether the name contains an opening brace. This library must test the same, or
 the two would not share a lock.
 
-A holder is the hash field ``<client id>:<number>`` (`Session.holder`).
+A holder is the hash field ``<client id>:<number>``.
 
 A key or channel that needs only the *name* of its object is a `partial`.
 
@@ -13,6 +13,7 @@ Source: Redisson 4.7.0, as docs/reference/wire.md has it. Redisson has nothing w
 
 from __future__ import annotations
 
+import itertools
 from functools import partial
 
 from interlock.errors import ConfigError
@@ -35,7 +36,7 @@ def check_channel(name: str, channel: str) -> None:
     """
     if hash_tag(name) != hash_tag(channel):
         raise ConfigError(
-            f"the name {name!r} cannot be used with sharded channels: {channel!r}, "
+            f"the key {name!r} cannot be used with sharded channels: {channel!r}, "
             "which Redisson prescribes, is in another hash slot; "
             'use a name without braces, or pubsub="plain" in all clients'
         )
@@ -86,34 +87,6 @@ def beside(prefix: str, other: str) -> str:
     return prefix + other[other.index(":") :]
 
 
-def _ours(what: str, channel: str) -> str:
-    """Return the key or channel *what* of this library for the object with *channel*.
-
-    The queue of a semaphore has claims, which the queue of a lock has not. The two need different
-    keys, because a queue may outlast its object, and the name may be used again.
-    """
-    kind = "semaphore_" if channel.startswith(f"{_SEMAPHORE}:") else ""
-    return beside(f"interlock_{kind}{what}", channel)
-
-
-def waiting_queue(channel: str) -> str:
-    """Return the key of the queue of clients that wait for the object with *channel*."""
-    return _ours("queue", channel)
-
-
-def waiting_channel(channel: str) -> str:
-    """Return the channel that our clients with places subscribe to besides *channel*.
-
-    Scripts count the subscribers of both. So they see whether others listen too, such as Java.
-    """
-    return _ours("waiting", channel)
-
-
-def wake_channel(channel: str, client: str) -> str:
-    """Return the channel that tells *client* that it is next in the queue of *channel*."""
-    return f"{_ours('wake', channel)}:{client}"
-
-
 fair_queue = partial(prefix_name, "redisson_lock_queue")
 """The key of the list of waiters of the fair lock *name*."""
 fair_timeouts = partial(prefix_name, "redisson_lock_timeout")
@@ -142,11 +115,6 @@ def read_entry(entries: str, holder: str, depth: int) -> str:
     *entries* is the prefix of all such keys.
     """
     return f"{entries}{holder}:rwlock_timeout:{depth}"
-
-
-def writer(holder: str) -> str:
-    """Return the holder id that *holder* has for the write lock."""
-    return f"{holder}:write"
 
 
 semaphore_channel = partial(prefix_name, _SEMAPHORE)
@@ -199,20 +167,6 @@ election_leader = partial(prefix_name, "interlock_election_leader")
 """The key that tells who leads the election *name*."""
 election_news = partial(prefix_name, "interlock_election__news")
 """The channel on which every change of the leader of *name* is announced."""
-barrier_key = partial(prefix_name, "interlock_barrier")
-"""The key that tells the generation of the barrier *name*, and whether it is broken."""
-barrier_parties = partial(prefix_name, "interlock_barrier_parties")
-"""The key of the parties of the barrier *name*, with the ends of their leases."""
-barrier_passed = partial(prefix_name, "interlock_barrier_passed")
-"""The key that tells which generations of the barrier *name* have passed."""
-barrier_channel = partial(prefix_name, "interlock_barrier__channel")
-"""The channel on which the end of a generation of the barrier *name* is announced."""
-condition_waiting = partial(prefix_name, "interlock_condition")
-"""The key of the waiters of the condition *name* that were not notified."""
-condition_leases = partial(prefix_name, "interlock_condition_leases")
-"""The key that tells when the leases of all waiters of the condition *name* end."""
-condition_channel = partial(prefix_name, "interlock_condition__channel")
-"""The prefix of the channels of all waiters of the condition *name*."""
 
 
 def own_request(name: str, request: str) -> str:
@@ -226,3 +180,84 @@ def request_latch(name: str, request: str) -> str:
     Redisson has such a key for its own requests.
     """
     return f"{prefix_name('redisson_unlock_latch', name)}:{request}"
+
+
+GRANT = 3.0
+"""Seconds that a grant lasts, as in parts/queue.lua, or the waiter's lease if that is shorter."""
+KEEP = 10.0
+"""Seconds for which a queue is kept after somebody has asked, as in parts/queue.lua."""
+
+WRITES = ":write"
+"""What the id of a writer ends with."""
+
+reader_coming = partial(prefix_name, "interlock_coming")
+"""The key that is there while readers may still come who were let in at the read/write lock *name*."""
+
+barrier_key = partial(prefix_name, "interlock_barrier")
+"""The key of those who wait at the barrier *name*."""
+barrier_ended = partial(prefix_name, "interlock_barrier_ended")
+"""The key that tells how the last parties of the barrier *name* have ended."""
+
+limited_permits = partial(prefix_name, "interlock_limited")
+"""The key of the permits that are held of the limit *name*."""
+limited_queue = partial(prefix_name, "interlock_limited_queue")
+"""The key of the queue of the limit *name*."""
+limited_channel = partial(prefix_name, "interlock_limited_waiting")
+"""The channel on which all who wait for a permit of the limit *name* listen, and nobody else."""
+leased_queue = partial(prefix_name, "interlock_leased_queue")
+"""The key of the queue of the leased semaphore *name*."""
+_ESCAPED = str.maketrans({":": "%3A", "%": "%25"})
+
+
+def condition_key(lock: str, name: str) -> str:
+    """Return the key of the condition *name* of the lock with the key *lock*.
+
+    Colons of *name* are escaped: else a lock whose name has some could have the same condition.
+    """
+    return f"{prefix_name('interlock_condition', lock)}:{name.translate(_ESCAPED)}"
+
+
+draw = itertools.count(100_000_000_000).__next__
+"""Return the number of a new hold, which no other hold of this process ever has."""
+
+
+def packed_text(text: str) -> str:
+    """Return *text* as an argument of a command, before it is encoded."""
+    return f"${len(text.encode())}\r\n{text}\r\n"
+
+
+_SIDES = read_write_channel("").partition(":")[0]
+"""What the channel of a read/write lock begins with."""
+
+
+def _of_queue(what: str, channel: str) -> str:
+    """Return the key or channel *what* of the queue of the lock with *channel*.
+
+    A read/write lock has a queue of its own. A lock of another kind with its name would give it to
+    a waiter without a mode; and what it gave a plain lock, readers would share.
+    """
+    kind = "interlock_rw" if channel.partition(":")[0] == _SIDES else "interlock"
+    return beside(f"{kind}_{what}", channel)
+
+
+def waiting_queue(channel: str) -> str:
+    """Return the key of the queue of the lock with *channel*."""
+    return _of_queue("queue", channel)
+
+
+def waiting_channel(channel: str) -> str:
+    """Return the channel that all who stand in the queue subscribe to besides *channel*.
+
+    Scripts count the subscribers of both. So they see whether others listen too, such as Java.
+    """
+    return _of_queue("waiting", channel)
+
+
+def barrier_wakes(name: str) -> str:
+    """Return what begins the channel that tells a client of its parties at the barrier *name*."""
+    return f"{prefix_name('interlock_barrier_wake', name)}:"
+
+
+def wake_channel(channel: str, client: str) -> str:
+    """Return the channel that tells *client* of its places in the queue of *channel*."""
+    return f"{_of_queue('wake', channel)}:{client}"

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._core.locks.lock_base import Refused
-from interlock._core.model.holds import ENDED
+from interlock._core.model.hold import ENDED
 from interlock.errors import NotHeldError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.model.effects import Step
+    from interlock._core.model.holds import Line
     from interlock.errors import LossReason
 
 
 class NoHold:
-    """A hold that does not exist; it has the methods of `Hold`.
+    """A hold that does not exist; it has what a face asks of a `Hold`.
 
     Args:
         kind: the kind of lock.
@@ -37,6 +36,7 @@ class NoHold:
     reason: LossReason | None = None
     detail = ""
     valid_until = 0.0
+    line: Line | None = None
 
     def __init__(self, kind: str, name: str, label: str, holder: str | None) -> None:
         self.kind = kind
@@ -45,6 +45,7 @@ class NoHold:
         self.holder = holder
 
     def valid(self, now: float) -> bool:
+        """Return False."""
         del now
         return False
 
@@ -66,31 +67,9 @@ class NoHold:
         """Do nothing: no callback is kept."""
         del callback
 
-    def kept(self) -> bool:
-        return False
-
     def leaving(self) -> bool:
+        """Return False."""
         return False
-
-    def own(self) -> None:
-        """Do nothing."""
-
-    def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None:
-        del handle, alone
-
-    def stay_with(self, keeper: Callable[[], object], place: str) -> None:
-        del keeper, place
-
-    def left_to(self, keeper: Callable[[], object]) -> bool:
-        del keeper
-        return False
-
-    def owner(self) -> None:
-        """Return None: nobody has it."""
-
-    def latest(self) -> NoHold:
-        """Return itself."""
-        return self
 
     def not_held(self) -> NotHeldError:
         """Return the error for code that uses it like an acquired hold."""
@@ -98,12 +77,3 @@ class NoHold:
         return NotHeldError(
             f"{self.kind} {self.name!r} was not acquired{by}", name=self.name, owner=self.label
         )
-
-    def release(self) -> Step[None]:
-        """Raise NotHeldError."""
-        return Refused(self.not_held())
-
-    def extend(self, lease: float) -> Step[None]:
-        """Raise NotHeldError."""
-        del lease
-        return Refused(self.not_held())

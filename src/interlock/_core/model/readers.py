@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from interlock._core.model import names
 
 if TYPE_CHECKING:
-    from interlock._core.model.effects import Eval
+    from interlock._core.model.calls import Eval
 
 R = TypeVar("R")
 
@@ -31,12 +31,12 @@ _ASSUME = "-"
 
 def declaring(call: Eval[R], error: str) -> Eval[R]:
     """Return *call* with the entries that the server asks for by *error*."""
-    return _with_entries(call, error, _ASSUME)
-
-
-def foreseen(call: Eval[R]) -> Eval[R]:
-    """Return *call* with the entries that it will be asked for, as far as they are known."""
-    return _with_entries(call, f" {call.readers}", "") if call.readers else call
+    told, prefix = f"{_ASSUME}{len(call.keys)}", names.read_entries(call.keys[0])
+    keys = list(call.keys)
+    for reader, depth in _READER.findall(error):
+        told += f";{reader} {depth}"
+        keys += [names.read_entry(prefix, reader, n + 1) for n in range(int(depth))]
+    return _with(call, tuple(keys), told)
 
 
 def settled(call: Eval[R]) -> Eval[R]:
@@ -44,16 +44,6 @@ def settled(call: Eval[R]) -> Eval[R]:
     return _with(call, call.keys, _ASSUME) if call.asks else call
 
 
-def _with_entries(call: Eval[R], readers: str, mark: str) -> Eval[R]:
-    """Return *call* with the entries of *readers*; *mark* goes before what it tells of them."""
-    told, prefix = f"{mark}{len(call.keys)}", names.read_entries(call.keys[0])
-    keys = list(call.keys)
-    for reader, depth in _READER.findall(readers):
-        told += f";{reader} {depth}"
-        keys += [names.read_entry(prefix, reader, n + 1) for n in range(int(depth))]
-    return _with(call, tuple(keys), told)
-
-
 def _with(call: Eval[R], keys: tuple[str, ...], told: str) -> Eval[R]:
     args = (*call.args[: call.asks], told, *call.args[call.asks + 1 :])
-    return replace(call, keys=keys, args=args, packed=None, readers="")
+    return replace(call, keys=keys, args=args, packed=None)

@@ -1,1 +1,1 @@
-"""The objects that are no locks: semaphores, latch, event, condition, barrier, election."""
+"""What is no lock, on the parts of one."""

@@ -1,223 +1,280 @@
 """The barrier: a fixed number of parties wait for each other, in any number of processes.
 
-Theory. A hash has the number of the present generation. A sorted set has its parties, each with
-the end of its lease. The arrival of the last party ends the generation: in one step, the script
-draws a larger number and empties the set. A party knows its generation, and asks how that one
-ended. So parties of two generations are never mixed, and a late party learns what it missed.
+A party arrives under a number that is never used again. The arrival of the last one ends all of
+them in one step, and notes for each how it ended. So parties of two generations are never mixed,
+though nothing counts generations, and a copy of whatever a party has sent finds how it ended.
 
-Rules:
+    the party           index     its call
+    ----------------    ------    ----------------------------------------------------------
+    PENDING             None      arrives, or waits: for a message, or its next look
+    PENDING             a number  was told how it ended, and returns or raises
+    ENDED               any       is over. If it ended early, the party is garbage: it leaves
 
-* A party is a hold: the client renews it while it waits. If its process dies, its lease ends, and
-  the next look breaks the barrier.
-* The end of a generation is final. One look serves all parties of a client.
-* A generation that has passed is noted. If one is neither present nor noted, it did not pass: the
-  barrier was reset, or the server has lost its data.
-* An arrival that is sent twice counts once. An interrupted arrival is taken back. Late copies of an
-  arrival that was taken back or refused do not count.
+A look is the arrival once more, and keeps the party alive. If its process dies, its lease ends, and
+the next look or arrival breaks the barrier.
 
 Source: threading.Barrier of Python 3.13.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from typing import TYPE_CHECKING, Any
 
-from interlock._core.model import names
-from interlock._core.model.effects import NEVER
-from interlock._core.model.holds import Hold, Owner
-from interlock._core.objects.leased_waiters import MOST, LeasedWaiters
-from interlock._core.queue.lines import section
-from interlock._core.queue.waiting import wait_in_queue
-from interlock._core.scripts import barrier as scripts
-from interlock.errors import BrokenBarrierError, ConfigError
-from interlock.options import check_number
+from interlock._core.model.effects import GRACE, NEVER, Eval, Listen, Op, Step, Wait
+from interlock._core.model.hold import ENDED, Hold
+from interlock._core.model.names import barrier_ended, barrier_key, barrier_wakes, draw
+from interlock._core.queue.notices import Notices, Topic, stand
+from interlock._core.queue.places import POLL, nobody
+from interlock._core.scripts.barrier import ARRIVE, END, barrier_query
+from interlock._core.scripts.locks import milliseconds
+from interlock._core.scripts.replies import LOOK
+from interlock.errors import BrokenBarrierError
+from interlock.options import check_name, check_number
 
 if TYPE_CHECKING:
-    from interlock._core.model.effects import Eval, Op, Step
-    from interlock._core.scripts.barrier import Arrival
-    from interlock._core.upkeep.idempotency import IdempotentCall
+    from interlock._core.queue.places import Place
     from interlock._core.upkeep.session import Session
 
-GIVING_UP = 0.15
-"""Seconds after its deadline that a party has to arrive, or to learn how its generation ended."""
-REMEMBERED = 10_000
-"""Generations whose end a client remembers, at least; the server remembers as many that passed."""
+MOST = 1_000_000
+"""The largest number of parties."""
+KEEP = 60.0
+"""Seconds for which the server knows how a party has ended, or two leases if they are longer."""
 
 
-class Barrier(LeasedWaiters):
+class Party(Hold):
+    """Who waits at a barrier, or ends it from outside.
+
+    Attributes:
+        index: how it has ended, as it was told: -1 if it did not pass.
+        how: what takes it back: "leave", or else "break" or "reset" of one from outside.
+    """
+
+    __slots__ = ("how", "index")
+    index: int | None
+    how: str
+
+    def leave_owner(self) -> None:
+        """Do nothing: nobody owns it."""
+
+
+class Parties(Notices):
+    """The parties of one client at one barrier."""
+
+    def hear(self, payload: bytes) -> None:
+        """Take the message that a party has ended."""
+        number, _, index = payload.partition(b":")
+        client: Any = self._client
+        party = client.queues.places.get(number)
+        if isinstance(party, Party) and party.place is not None:
+            party.index = int(index)
+            party.place.tell(LOOK)
+
+
+class Barrier:
     """The operations of one barrier for one client.
 
     Args:
         session: the client's state.
         name: what the user calls it.
+        base: the same behind the client's prefix.
         parties: how many wait for each other.
 
     Attributes:
+        key: of those who wait.
         error: the error that a broken barrier raises.
     """
 
     kind = "barrier"
 
-    def __init__(self, session: Session, name: str, parties: int) -> None:
-        super().__init__(session, name, names.barrier_parties)
+    def __init__(self, session: Session, name: str, base: str, parties: int) -> None:
+        self.session, self.name = session, check_name(name)
         self.parties = check_number(parties, "parties", 1, MOST)
+        self.key, self._ended = barrier_key(base), barrier_ended(base)
+        self._wakes = barrier_wakes(base)
+        self._lease = session.options.lease
+        self._keep = max(KEEP, 2 * self._lease)
         self.error = BrokenBarrierError
 
-    def wait(self, deadline: float) -> Step[int]:
-        """Wait until all parties have arrived; return the index of this one, from 0 on.
+    def __repr__(self) -> str:
+        return f"barrier {self.name!r}"
 
-        The public `Barrier.wait` lists errors and costs.
-        """
-        last: list[Hold] = []
-        return self._waiting(self._wait(deadline, last), last)
+    def party(self, how: str = "leave") -> Party:
+        """Return a new party, or what ends the barrier from outside."""
+        lock: Any = self
+        party: Any = Party().of(lock, nobody, f"{self.session.head}{draw()}\r\n", self._lease, True)
+        party.index, party.how = None, how
+        return party  # type: ignore[no-any-return]
 
-    def _wait(self, deadline: float, last: list[Hold]) -> Op[int]:
-        """Wait as `wait` does; *last* gets the party, so that the step undoes it."""
-        owner = Owner(f"a party of barrier {self.name!r}")  # it keeps the party alive
-        request = self._calls.begin(deadline)
-        party = Hold(self, owner, request.id, self._lease, self.renewal)
-        last.append(party)
-        try:
-            return (yield from self._arrive_and_wait(party, request, deadline))
-        except GeneratorExit:
-            # An abandoned wait is not undone, but a PENDING hold must not stay in the table.
-            self.session.holds.unreserve(party)
-            raise
+    def arrive(self, party: Party, *look: str) -> Eval[int | None]:
+        """Return the script that counts *party*, or keeps it alive if it is a *look*."""
+        lease, keep = milliseconds(self._lease), milliseconds(self._keep)
+        args: tuple[str | int, ...] = (party.holder, self.parties, lease, keep, self._wakes)
+        return Eval(ARRIVE[self.session.publish], (self.key, self._ended), (*args, *look))
 
-    def _arrive_and_wait(self, party: Hold, request: IdempotentCall, deadline: float) -> Op[int]:
-        session = self.session
-        session.holds.begin(party)
-        call = scripts.barrier_arrive(
-            *(self._place(), request, party.holder, self.parties, self._lease, self._kept),
-            deadline=max(deadline, session.clock() + GIVING_UP),
-        )
-        sent_at = session.clock()
-        party.sent()
-        arrival = yield from self._calls.send(request, call)
-        self._calls.end(request)
-        if arrival.place < 0:
-            party.uncount_try()
-        elif party.grant(None, sent_at, session.clock()):
-            session.watchdog.watch(party)
-        passed = yield from self._await_end(party, arrival, deadline)
-        # Nothing is left to undo, however its wait ended.
-        party.gave_back()
-        session.holds.end(party)
-        if arrival.place == -1:
-            raise self.error(f"barrier {self.name!r} is broken; reset() mends it", name=self.name)
-        if not passed:
-            cause = "a timeout, a dead party, abort, reset or lost data"
-            raise self.error(
-                f"barrier {self.name!r} broke while this party waited ({cause})", name=self.name
-            )
-        return arrival.place
+    def end(self, party: Party, how: str) -> Eval[int | None]:
+        """Return the script by which *party* leaves, or ends the barrier."""
+        args = (party.holder, how, milliseconds(self._keep), self._wakes)
+        return Eval(END[self.session.publish], (self.key, self._ended), args)
 
-    def _await_end(self, party: Hold, arrival: Arrival, deadline: float) -> Op[bool]:
-        """Wait until the generation of *arrival* ends; return whether all its parties came."""
-        session = self.session
-        if arrival.place == -2:  # noqa: PLR2004 - as the script says
-            raise ConfigError(
-                f"barrier {self.name!r} has {arrival.generation} parties, not {self.parties}"
-            )
-        if arrival.place == -1 or arrival.place + 1 == self.parties:
-            return arrival.place >= 0
-        ends = _ends_of(session, self.key)
-        generation = arrival.generation
-        # Each generation has a queue of its own. In a shared queue a party of the next generation
-        # could stand in front. It would block the others, and yet need their next arrivals.
-        line = section(self._place().channel, generation)
-        waiting = wait_in_queue(
-            session, line, deadline, None, self._look, ends, generation, deadline
-        )
-        if not (yield from waiting):
-            limit = session.clock() + max(GIVING_UP, session.options.command_timeout)
-            return (yield from self._give_up(party, generation, limit))
-        return ends.passed(generation)
+    def down(self, hold: Party, depth: int) -> Eval[int | None]:
+        """Return the script that settles *hold*, which is garbage."""
+        del depth
+        return self.end(hold, hold.how)
 
-    def _give_up(self, party: Hold, generation: str, limit: float = NEVER) -> Op[bool]:
-        """Break *generation*, if *party* is still in it; return whether it had passed before."""
-        call = scripts.barrier_look(
-            self._place(), generation, self._kept, party.holder, deadline=limit
-        )
-        return (yield from self.session.persist(call)) is True
+    def stand(self, party: Party) -> Place:
+        """Return the place of *party*, which listens from now on."""
+        topic = Topic(self.key, f"{self._wakes}{self.session.client_id}")
+        place = stand(self.session, topic, party, Parties)
+        place.number = party.number
+        self.session.queues.places[place.number] = party
+        return place
 
-    def _look(self, ends: _Ends, generation: str, deadline: float) -> Op[float | None]:
-        """Look once; return the seconds until a party may be dead.
+    def heard(self) -> bool:
+        """Return whether this client hears the messages of the barrier already."""
+        line = self.session.lines.get(f"{self._wakes}{self.session.client_id}")
+        return line is not None and line.ready
 
-        None if *generation* has ended.
-        """
-        if ends.knows(generation):
-            return None
-        call = scripts.barrier_look(self._place(), generation, self._kept, deadline=deadline)
-        stand = yield from self.session.persist(call)
-        if not isinstance(stand, bool):
-            return stand
-        ends.note(generation, passed=stand)
-        return None
+    def wait(self, deadline: float) -> Arrive:
+        """Return the step that waits until all parties have arrived; its result is an index."""
+        return Arrive(self, deadline)
 
-    def abort(self) -> Step[bool]:
-        """Break it: parties that wait, or come before a `reset`, get BrokenBarrierError.
+    def abort(self) -> End:
+        """Return the step that breaks it."""
+        return End(self, "break")
 
-        It is carried through even if it is interrupted. One round trip.
-        """
-        return self._calls.carried_through(lambda call: self._end_script(call, "abort"))
-
-    def reset(self) -> Step[bool]:
-        """Make it empty and whole; waiting parties get BrokenBarrierError. Otherwise as `abort`."""
-        return self._calls.carried_through(lambda call: self._end_script(call, "reset"))
+    def reset(self) -> End:
+        """Return the step that makes it empty and whole; who waits gets BrokenBarrierError."""
+        return End(self, "reset")
 
     def status(self) -> Op[tuple[int, bool]]:
         """Return how many parties wait, and whether it is broken; one round trip."""
-        return (yield from self.session.persist(scripts.barrier_query(self._place())))
-
-    def release_script(self, hold: Hold, depth: int) -> Eval[int]:
-        """Return the script that takes back the arrival of *hold*; *depth* is not used."""
-        del depth
-        # A delayed copy of the arrival must not count for a party that has left.
-        request = names.own_request(self._base, hold.holder)
-        return scripts.barrier_leave(self.key, request, hold.holder, self._calls.ttl())
-
-    def _end_script(self, call: IdempotentCall, how: str) -> Eval[bool]:
-        return scripts.barrier_end(self._place(), call, how, self._kept)
-
-    def _place(self) -> scripts.Barrier:
-        base = self._base
-        return scripts.Barrier(
-            names.barrier_key(base),
-            self.key,
-            names.barrier_passed(base),
-            self.session.publish,
-            names.barrier_channel(base),
-        )
+        found: tuple[int, bool] = yield from self.session.persist(barrier_query(self.key), NEVER)
+        return found
 
 
-class _Ends:
-    """How the last generations of a barrier ended, as far as this client knows."""
+class Arrive(Step[int]):
+    """A wait at *barrier* until *deadline*; the public `Barrier.wait` lists errors and costs.
 
-    __slots__ = ("__weakref__", "_ends")
+    Attributes:
+        party: who waits.
+    """
 
-    def __init__(self) -> None:
-        self._ends: dict[str, bool] = {}
+    __slots__ = ("_barrier", "_call", "_deadline", "_waits", "party")
 
-    def knows(self, generation: str) -> bool:
-        return generation in self._ends
+    def __init__(self, barrier: Barrier, deadline: float) -> None:
+        self._barrier, self._deadline = barrier, deadline
+        self.party = barrier.party()
+        self._waits = False
 
-    def passed(self, generation: str) -> bool:
-        return self._ends.get(generation, False)
+    def begin(self) -> Eval[Any]:
+        """Return the arrival."""
+        barrier, session = self._barrier, self._barrier.session
+        party = self.party
+        session.live[party] = None
+        party.asking = True  # until it is over: what ends the call early takes it back
+        if barrier.heard():
+            _ = barrier.stand(party)
+        call = self._call = barrier.arrive(party)
+        call.deadline = max(self._deadline, session.clock() + GRACE)
+        return call
 
-    def note(self, generation: str, *, passed: bool) -> None:
-        ends = self._ends
-        ends[generation] = passed
-        if len(ends) > 2 * REMEMBERED:
-            # A client whose parties never all leave keeps this object.
-            for old in list(ends)[:-REMEMBERED]:
-                _ = ends.pop(old, None)
+    def done(self, answer: int | None) -> bool:
+        """Take the answer; return whether the party has passed.
+
+        Raises:
+            BrokenBarrierError: it did not.
+        """
+        if answer is None:
+            self._waits = True
+            return False
+        party, barrier = self.party, self._barrier
+        self._over(party)
+        if answer < 0:
+            text = (
+                "broke while this party waited (a timeout, a dead party, abort, reset or lost data)"
+                if self._waits
+                else "is broken; reset() mends it"
+            )
+            raise barrier.error(f"{barrier!r} {text}", name=barrier.name)
+        self.result = answer
+        return True
+
+    def rest(self, failure: Exception | None) -> Op[int]:
+        """Wait until the party has ended, and look now and then; or break the barrier at the end."""
+        party, barrier, session = self.party, self._barrier, self._barrier.session
+        if failure is not None:
+            until = max(self._deadline, session.clock() + GRACE)
+            if self.done((yield from session.persist(self._call, until, failure=failure))):
+                return self.result
+        look_at = session.clock() + self._pause()
+        while True:
+            place = barrier.stand(party)
+            if not place.line.ready:
+                yield from Listen(place.line)
+            told = place.take()
+            if party.index is not None:
+                _ = self.done(party.index)
+                return self.result
+            now = session.clock()
+            if now >= self._deadline:
+                return (yield from self._time_is_up(party))
+            if told is not None or now >= look_at:
+                look = barrier.arrive(party, "1")
+                if self.done((yield from session.persist(look, self._deadline))):
+                    return self.result
+                look_at = session.clock() + self._pause()
+            yield from Wait(place, min(self._deadline, look_at))
+
+    def _pause(self) -> float:
+        session = self._barrier.session
+        # At different times: they may all have arrived at once.
+        return min(POLL, session.options.lease / 3) * (0.75 + session.random() / 4)
+
+    def _time_is_up(self, party: Party) -> Op[int]:
+        """Break the barrier; but if the party has passed meanwhile, return its index."""
+        barrier, session = self._barrier, self._barrier.session
+        until = session.clock() + max(GRACE, session.patience)
+        _ = self.done((yield from session.persist(barrier.end(party, "break"), until)))
+        return self.result
+
+    def _over(self, party: Party) -> None:
+        session = self._barrier.session
+        session.queues.forget(party)
+        session.live.pop(party, None)
+        party.over = ENDED  # last: whoever is interrupted before takes it back
+
+    def give_up(self) -> None:
+        """Take the arrival back, unless the party has ended; a repetition goes on where one stopped."""
+        self._barrier.session.give_up(self.party)
 
 
-_all_ends: WeakKeyDictionary[Session, WeakValueDictionary[str, _Ends]] = WeakKeyDictionary()
-"""By client and key, while somebody waits there."""
+class End(Step[None]):
+    """Break *barrier*, or make it new; carried through if it is interrupted."""
 
+    __slots__ = ("_call", "_party")
+    result = None
 
-def _ends_of(session: Session, key: str) -> _Ends:
-    return _all_ends.setdefault(session, WeakValueDictionary()).setdefault(key, _Ends())
+    def __init__(self, barrier: Barrier, how: str) -> None:
+        self._party = barrier.party(how)
+        self._call = barrier.down(self._party, 0)
+
+    def begin(self) -> Eval[Any]:
+        """Return the script."""
+        self._party.asking = True  # from here on it is garbage if anything ends this early
+        return self._call
+
+    def done(self, answer: int | None) -> bool:
+        """Take the answer; return True."""
+        del answer
+        self._party.over = ENDED
+        return True
+
+    def rest(self, failure: Exception | None) -> Op[None]:
+        """Send it again after *failure*."""
+        session = self._party.lock.session
+        _ = self.done((yield from session.persist(self._call, NEVER, failure=failure)))
+
+    def give_up(self) -> None:
+        """Leave it to the background."""
+        if self._party.asking:
+            self._party.lock.session.give_up(self._party)

@@ -1,231 +1,524 @@
 """The condition: owners of a lock wait until another owner of it notifies them.
 
-Theory. One sorted set has the waiters in the order in which they came. Another one has the ends of
-their leases. A waiter enters both while it still holds the lock, so it misses no notification. A
-notification takes a waiter out of the first set. The waiter acquires the lock again, and only then
-leaves the second set. Until that moment its notification can go to another waiter.
+A wait is a place. One script lets the owner's next hold stand in the condition, and releases the
+lock. A notification moves it to the end of the lock's queue: from there on it waits for the lock as
+any other hold. However deep the former hold was entered, its entries go to the next one.
 
-Rules:
+    a waiter                         goes on with
+    ------------------------------   -----------------------------------------------------------
+    is granted the lock              the message: it was notified
+    is not found by a look           an ask for the lock: notified, or its place was lost
+    has waited long enough           a script that takes it out, and tells whether it was notified
+    is interrupted                   the same, which notifies the next one in its place; it asks
+                                     for the lock, and raises when it has that
+    is interrupted again             garbage: the former hold, its place here, and the next hold
+    dies                             nothing: it does not listen, so a notification passes it by
 
-* A waiter is a hold: the client renews it until its wait is over. If its process dies, its lease
-  ends. Then the next look of another waiter passes its notification on.
-* Each notification is taken once: the script that ends a wait tells whether it was notified.
-* An interrupted wait passes its notification on to the next waiter.
-* Each waiter has a channel of its own, so a notification wakes nobody in vain.
-* However a wait ends, the lock is held again as before. If that is impossible, the error says so:
-  HoldLostError, ClosedError, or a note on the error that ended the wait.
+So a notification may wake one too many (who did not listen for a moment, copies, lost data), and never
+too few; one is spent if its waiter dies before it has the lock.
+
+Rejected: a generation that wakes all. With 32 waiters that takes 67 scripts a notification, not six.
 
 Source: threading.Condition and asyncio.Condition of Python 3.13.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from interlock._core.insight.events import tell_loss
-from interlock._core.locks.known_lock import not_held
-from interlock._core.locks.lock_base import LockBase, undo_acquire
-from interlock._core.model import names
-from interlock._core.model.effects import NEVER, RunOn, undoing
-from interlock._core.model.holds import HELD, LOST, Hold, Owner
-from interlock._core.objects.leased_waiters import LeasedWaiters
-from interlock._core.queue.waiting import wait_in_queue
+from interlock._core.locks.base import Acquire, note_entered
+from interlock._core.locks.errors import lost_error, not_held
+from interlock._core.locks.fenced_lock import FencedLock
+from interlock._core.locks.read_write_lock import ReadLock, WriteLock
+from interlock._core.locks.release import LATE, hold_of
+from interlock._core.model.effects import NEVER, Eval, Listen, Op, Step, Wait
+from interlock._core.model.hold import ENDED, LEAST, LOST, OPEN, Hold
+from interlock._core.model.names import (
+    condition_key,
+    fence_token,
+    packed_text,
+    read_entry,
+    reader_coming,
+)
+from interlock._core.model.tokens import EPOCH_BITS
+from interlock._core.queue.places import DEAF, Row, nobody
 from interlock._core.scripts import condition as scripts
-from interlock.errors import ClosedError, ConfigError, HoldLostError, InterlockError
+from interlock._core.scripts.locks import Grant
+from interlock._core.scripts.replies import LOOK, News
+from interlock.errors import ClosedError, HoldLostError, InterlockError, WrongTypeError
 
 if TYPE_CHECKING:
-    from interlock._core.locks.composite import CompositeHold, CompositeLock
-    from interlock._core.model.effects import Eval, Op, Step
-    from interlock._core.upkeep.idempotency import IdempotentCall
-    from interlock._core.upkeep.session import Session
+    from collections.abc import Sequence
+
+    from interlock._core.locks.base import Lock
+    from interlock._core.model.hold import Owner
+    from interlock._core.queue.places import Line
+    from interlock._core.scripts.condition import Waits
+
+ALL = -1
+"""Stands for all waiters."""
+MOST = 1000
+"""How many one script notifies, at most."""
+PASS_ON, PASS_ON_ONCE = "1", "?"
+"""How a waiter leaves that was perhaps notified: see ``condition_leave.lua``."""
 
 
-class _Before(NamedTuple):
-    """What the owner of a lock held before it waited."""
-
-    owner: Owner
-    hold: Hold | CompositeHold
-    depth: int
-    lease: float | None
-    acquiring: list[Step[Any]]
-    """The acquire that is under way, if any."""
-
-
-class Condition(LeasedWaiters):
+class Condition:
     """The operations of one condition for one client.
 
     Args:
-        session: the client's state.
         lock: the lock that its users hold.
-        name: what the user calls it.
+        name: what tells several conditions of one lock apart; empty if there is one.
 
-    Raises:
-        ConfigError: *lock* belongs to another client.
+    Attributes:
+        key: of the condition on the server.
     """
 
     kind = "condition"
 
-    def __init__(self, session: Session, lock: LockBase | CompositeLock, name: str) -> None:
-        super().__init__(session, name, names.condition_leases)
-        if isinstance(lock, LockBase) and lock.session is not session:
-            raise ConfigError(
-                f"condition {name!r} needs a lock of its own client: "
-                f"{lock.kind} {lock.name!r} is another client's"
-            )
-        self.lock = lock
-        self._channel = names.condition_channel(self._base)
+    def __init__(self, lock: Lock, name: str) -> None:
+        self.lock, self.name = lock, f"{lock.name}:{name}" if name else lock.name
+        self.key = condition_key(lock.key, name)
 
-    def wait(self, owner: Owner, deadline: float) -> Step[bool]:
-        """Release the lock, wait until notified or *deadline*, and acquire the lock again.
-
-        The public `Condition.wait` describes the result, errors and costs.
-
-        Args:
-            owner: who holds the lock.
-            deadline: on the session's clock; it limits only the wait for a notification.
-        """
-        hold = self._held(owner)
-        before = _Before(owner, hold, hold.depth, _lease_of(hold), [])
-        last: list[Hold] = []
-        # A second Ctrl-C ends a long wait for the lock, too. But it leaves no waiter behind.
-        waiting = self._wait_or_undo(before, deadline, last)
-        return self._waiting(waiting, last, before.acquiring)
-
-    def _wait_or_undo(self, before: _Before, deadline: float, last: list[Hold]) -> Op[bool]:
-        """Wait as `wait` does; *last* gets the waiter."""
-        request = self._calls.begin()
-        label = Owner(f"a waiter of condition {self.name!r}")  # kept until the wait is over
-        waiter = Hold(self, label, request.id, self._lease, self.renewal)
-        last.append(waiter)
-        waiting = self._wait(request, waiter, before, deadline)
-        try:
-            return (yield from undoing(waiting, self._undo, waiter, before))
-        finally:
-            # An abandoned wait is not undone, but a PENDING hold must not stay in the table.
-            self.session.holds.unreserve(waiter)
-
-    def _wait(
-        self, request: IdempotentCall, waiter: Hold, before: _Before, deadline: float
-    ) -> Op[bool]:
-        session, place = self.session, self._place()
-        session.holds.begin(waiter)
-        sent_at = session.clock()
-        waiter.sent()
-        enlisting = scripts.condition_enlist(place, request, waiter.holder, self._lease, self._kept)
-        _ = yield from self._calls.send(request, enlisting)
-        if waiter.grant(None, sent_at, session.clock()):
-            session.watchdog.watch(waiter)
-        for _ in range(before.depth):
-            yield from self.lock.release(before.owner)
-        channel = names.waiter_channel(self._channel, waiter.holder)
-        _ = yield from wait_in_queue(session, channel, deadline, None, self._look, waiter, deadline)
-        yield from self._acquire_again(before)
-        ending = scripts.condition_end(place, request, waiter.holder)
-        notified = yield from self._calls.answer_to(request, ending)
-        session.holds.end(waiter)
-        return notified
-
-    def _look(self, waiter: Hold, deadline: float) -> Op[float | None]:
-        """Look once; return the seconds until another waiter may be dead.
-
-        None if *waiter* waits no longer.
-        """
-        session = self.session
-        call = scripts.condition_look(self._place(), waiter.holder, self._kept, deadline=deadline)
-        remaining = yield from session.persist(call)
-        if remaining is None or remaining > 0:
-            return remaining
-        # A waiter's lease has ended. If it was notified, the next one gets the notification.
-        request = self._calls.begin()
-        _ = yield from self._calls.answer_to(request, self._notify_script(request, 0))
-        return 0.0
-
-    def _acquire_again(self, before: _Before) -> Op[None]:
-        """Hold the lock as *before*; the handles of the former hold release the new one.
+    def held(self, owner: Owner) -> Hold:
+        """Return what *owner* holds of the lock.
 
         Raises:
-            HoldLostError: the lock cannot be acquired again.
+            NotHeldError: nothing.
+            HoldLostError: it is lost.
         """
-        while True:
-            hold = self.lock.hold_of(before.owner)
-            if hold is not None and hold.state == HELD and hold.depth >= before.depth:
-                former: Any = before.hold  # of the same class, as the lock is the same
-                former.hand_on(hold)
-                before.acquiring.clear()  # a Ctrl-C may have come between its end and here
-                return
-            try:
-                acquiring: Step[Hold | None] | Step[CompositeHold | None]
-                acquiring = self.lock.acquire(before.owner, NEVER, before.lease)
-                # As an operation of its own it leaves the local queue when it ends. Otherwise the
-                # next acquire would wait behind it.
-                before.acquiring[:] = [acquiring]
-                yield from RunOn(self.session, iter(acquiring))
-                before.acquiring.clear()
-            except (HoldLostError, ClosedError):
-                raise
-            except InterlockError as error:
-                raise HoldLostError(
-                    f"{self.lock.kind} {self.lock.name!r} could not be acquired again after a "
-                    f"wait for condition {self.name!r}: {error}",
-                    name=self.lock.name,
-                    reason="unreachable past validity",
-                ) from error
-
-    def _undo(self, waiter: Hold, before: _Before, error: BaseException) -> Op[None]:
-        """Pass a notification of *waiter* on to the next one, and hold the lock again."""
-        yield from undo_acquire(self.session, waiter, error)
-        if isinstance(error, HoldLostError | ClosedError):
-            return
-        try:
-            yield from self._acquire_again(before)
-        except HoldLostError as trouble:
-            if isinstance(error, InterlockError):
-                raise trouble from error
-            error.add_note(f"interlock: {trouble}")
-        except ClosedError as trouble:
-            error.add_note(f"interlock: {trouble}")
-
-    def notify(self, owner: Owner, count: int) -> Step[bool]:
-        """Notify the *count* waiters that came first, -1 for all of them.
-
-        *owner* must hold the lock. The public `Condition.notify` lists errors and costs.
-        """
-        _ = self._held(owner)
-        return self._calls.carried_through(lambda call: self._notify_script(call, count))
-
-    def _held(self, owner: Owner) -> Hold | CompositeHold:
-        """Return the hold of *owner*; raise unless it is valid."""
-        lock = self.lock
-        hold = lock.hold_of(owner)
-        if hold is None:
+        lock, hold = self.lock, hold_of(self.lock, owner)
+        if hold is None or (hold.over is None and len(hold.entries) < LEAST):
             raise not_held(lock.kind, lock.name, owner.label)
-        if hold.lost(self.session.clock()) or hold.state == LOST:
-            reason = hold.reason or hold.expiry_reason()
-            raise HoldLostError(
-                f"{lock.kind} {lock.name!r} was lost ({tell_loss(reason, hold.detail)}) "
-                f"before condition {self.name!r} was used",
-                name=lock.name,
-                reason=reason,
-                detail=hold.detail,
-            )
+        lock.session.watchdog.expire(hold, lock.session.clock())
+        if hold.over is LOST:
+            raise lost_error(hold)
         return hold
 
-    def release_script(self, hold: Hold, depth: int) -> Eval[int]:
-        """Return the script that undoes the wait of *hold*; *depth* is not used."""
-        del depth
-        # This key tells what became of its wait.
-        request = names.own_request(self._base, hold.holder)
-        return scripts.condition_leave(self._place(), request, hold.holder, self._calls.ttl())
+    # The commands.
 
-    def _notify_script(self, call: IdempotentCall, count: int) -> Eval[bool]:
-        return scripts.condition_notify(self._place(), call, count)
+    def waits(self, hold: Hold, member: str) -> Eval[Waits | None]:
+        """Return the script by which *hold* ends, and *member* stands in the condition."""
+        lock, publish = self.lock, self.lock.session.publish
+        how = "1" if hold.place is not None and hold.place.open else ""
+        keys: tuple[str, ...] = (lock.key, self.key)
+        queue: tuple[str, ...] = (lock.queue,) if lock.queue else ()
+        args: tuple[str | int, ...] = (hold.holder, lock.channel, how, member)
+        variants = scripts.WAIT
+        if isinstance(lock, FencedLock):
+            variants, keys = scripts.FENCED_WAIT, (*keys, fence_token(lock.key))
+            unit = 1 << EPOCH_BITS if lock.session.outside.clustered else 0
+            args = (*args, unit, lock.floor())
+        elif isinstance(lock, (ReadLock, WriteLock)):
+            variants = scripts.WRITE_WAIT
+            queue = (reader_coming(lock.key), *queue) if queue else ()
+            if isinstance(lock, ReadLock):
+                variants = scripts.READ_WAIT
+                keys = (*keys, read_entry(lock.entries, hold.holder, 1))
+        return Eval(variants[publish], (*keys, *queue), args, spare_keys=len(queue))
 
-    def _place(self) -> scripts.Condition:
-        waiting = names.condition_waiting(self._base)
-        return scripts.Condition(waiting, self.key, self.session.publish, self._channel)
+    def notifies(self, holder: str, count: int) -> Eval[int | None]:
+        """Return the script that notifies *count* waiters, or `ALL`, if *holder* has the lock."""
+        args = (holder, MOST if count == ALL else count, self.lock.channel)
+        rest = ("1",) if count == ALL else ()
+        return self._of_both(scripts.NOTIFY[self.lock.session.publish], (*args, *rest))
+
+    def leaves(self, member: str, how: str = "") -> Eval[int]:
+        """Return the script by which *member* leaves the condition."""
+        args = (member, self.lock.channel, how)
+        return self._of_both(scripts.LEAVE[self.lock.session.publish], args)
+
+    def looks(self, members: Sequence[str]) -> Eval[list[int]]:
+        """Return the script that tells which of *members* stand there no longer."""
+        return Eval(scripts.LOOK_AT, (self.key,), tuple(members))
+
+    def _of_both(self, script: Any, args: tuple[str | int, ...]) -> Eval[Any]:
+        # Who has no place in the lock's queue is not moved there: he just wakes.
+        lock = self.lock
+        queue = (lock.queue,) if lock.queue and lock.queues else ()
+        return Eval(script, (lock.key, self.key, *queue), args, spare_keys=len(queue))
 
 
-def _lease_of(hold: Hold | CompositeHold) -> float | None:
-    """Return the lease that the owner has chosen for *hold*; None when it is renewed."""
-    first = hold if isinstance(hold, Hold) else hold.members[0]
-    return first.lease if first.renewal is None else None
+class _Later:
+    """Stands for the lock of what is garbage: its release is the *call* at the key of *lock*."""
+
+    def __init__(self, lock: Lock, call: Eval[Any]) -> None:
+        self.key, self._call = lock.key, call
+
+    def down(self, hold: Hold, depth: int) -> Eval[Any]:
+        """Return the call."""
+        del hold, depth
+        return self._call.anew()
+
+
+def _later(lock: Lock, call: Eval[Any]) -> Hold:
+    """Return what sends *call* once it is garbage, until that is answered."""
+    garbage: Any = _Later(lock, call)
+    return Hold().of(garbage, nobody, packed_text(""), lock.session.options.lease, True)
+
+
+class WaitFor(Acquire):
+    """A wait of *owner* for *condition* until *deadline*; the result is whether it was notified.
+
+    Attributes:
+        hold: the next hold, once it has begun.
+    """
+
+    __slots__ = (
+        "_call", "_condition", "_entries", "_former", "_leaver", "_left", "_member", "_row",
+        "_unanswered",
+    )  # fmt: skip
+    result: Any
+
+    def __init__(self, condition: Condition, owner: Owner, deadline: float) -> None:
+        _ = self.of(condition.lock, owner, deadline)
+        self._condition = condition
+        self._former: Hold | None = None
+        self._entries: list[object] = []
+        self._row: Row | None = None
+        self._member, self._left = "", False
+
+    def begin(self) -> Eval[Any] | None:
+        """Return the wait, or None if it is not known yet how this client is told of grants.
+
+        Raises:
+            NotHeldError: its owner does not hold the lock.
+            HoldLostError: the lock is lost.
+        """
+        session, lock = self._lock.session, self._lock
+        former = self._condition.held(self._owner)
+        hold = lock.new_hold(self._owner, None if former.renewed else former.lease)
+        line = session.queues.know(hold).line
+        self._former, self.hold = former, hold
+        self._unanswered = True
+        enough = former.valid_until - session.clock() > session.patience - LATE
+        if not (line.ready and enough):
+            return None
+        call = self._depart()
+        hold.ask(session.clock())
+        return call
+
+    def _depart(self) -> Eval[Any]:
+        """Put the next hold in the place of the former one, here; return the wait. Repeatable."""
+        former, hold, session = self._former, self.hold, self._lock.session
+        assert former is not None
+        assert hold is not None
+        place, now = hold.place, session.clock()
+        assert place is not None
+        if not place.before:
+            self._member = f"{hold.holder}{'?' if place.line.deaf else ''}"
+            self._call = self._condition.waits(former, self._member)
+            self._entries = former.entries[1:]
+            leave = self._condition.leaves(self._member, PASS_ON_ONCE)
+            self._leaver = _later(self._lock, leave)
+            place.before = (former, self._leaver)
+        session.live[hold] = None
+        self._owner.table[self._lock.place] = hold
+        hold.replace_among(former)
+        session.live.pop(former, None)
+        former.entries.clear()
+        if self._row is None:
+            self._stand(place.line)
+            session.recent.append((now, self._lock, former.packed))
+        return self._call
+
+    def _stand(self, line: Line) -> None:
+        key = self._condition.key
+        row = self._row = line.rows.get(key) or line.rows.setdefault(key, Row(line))
+        assert self.hold is not None
+        row.stand(self.hold, self._member, self._lock.session.clock())
+
+    def done(self, answer: Any) -> bool:
+        """Take the answer to the wait; it is never complete by that."""
+        former, hold, session = self._former, self.hold, self._lock.session
+        if answer is None or former is None or hold is None:
+            return False
+        place = hold.place
+        assert place is not None
+        if answer.news is not None:  # first: the next holder waits for this
+            session.queues.tell(self._lock, answer.numbers, answer.news)
+        heard = hold.sent_at >= place.line.heard_at and not isinstance(self._lock, ReadLock)
+        # A reader asks: it has no entry on the server before.
+        place.sent, place.refused = hold.sent_at, answer.at if heard else 0
+        place.before = place.before[1:]
+        self._unanswered = hold.asking = hold.resent = False
+        session.released(former)
+        return False
+
+    def rest(self, failure: Exception | None) -> Op[Any]:
+        """Wait until it is notified, or time is up; then hold the lock again."""
+        former, hold = self._former, self.hold
+        assert former is not None
+        assert hold is not None
+        if self._unanswered:
+            yield from self._release(former, hold, failure)
+        try:
+            news = yield from self._notified(hold)
+            self.result = not self._left
+            yield from self._hold_again(news)
+        except (ClosedError, HoldLostError):
+            raise
+        except InterlockError as error:
+            raise self._lost(error) from error
+        return self.result
+
+    def _release(self, former: Hold, hold: Hold, failure: Exception | None) -> Op[None]:
+        """Send the wait, again after *failure*, once it is known how this client is told of grants.
+
+        Raises:
+            HoldLostError: the lock was lost, or there was no answer in time.
+            ServerUnavailableError: it was refused, and the lock is held as before.
+        """
+        session, place = self._lock.session, hold.place
+        assert place is not None
+        if not place.before:
+            yield from self._listen(former, hold)
+            call = self._depart()
+        elif failure is None:  # it was answered: the lock is not held
+            yield from self._refuse(former, hold)
+            return
+        else:
+            call = self._call
+        call.deadline = former.valid_until
+        try:
+            self.done((yield from session.persist(call, former.valid_until, hold, failure)))
+        except InterlockError as error:
+            if isinstance(error, ClosedError):
+                raise
+            refused = getattr(error, "code", None) and not getattr(error, "transient", False)
+            if not (refused or isinstance(error, WrongTypeError)):
+                raise self._lost(error) from error
+            self._stay(former, hold)
+            raise
+        if self._unanswered:
+            if hold.resent and session.clock() < former.valid_until:
+                self._forget_row(hold)  # a copy has released it, and its waiter has had its turn
+                place.before = place.before[1:]
+                self._unanswered = False
+                session.released(former)
+            else:
+                yield from self._refuse(former, hold)
+
+    def _listen(self, former: Hold, hold: Hold) -> Op[None]:
+        """Wait until it is known how this client is told of grants; who is deaf is not notified."""
+        session = self._lock.session
+        while True:
+            place = session.queues.know(hold)
+            if place.line.ready:
+                return
+            _ = place.take()
+            place.line.waiters[hold] = None
+            try:
+                yield from Listen(place.line)
+                if not place.line.ready:
+                    yield from Wait(place, session.clock() + DEAF)
+            finally:
+                session.queues.leave(hold)
+            session.watchdog.expire(former, session.clock())
+            if former.over is LOST:
+                raise lost_error(former)
+
+    def _refuse(self, former: Hold, hold: Hold) -> Op[None]:
+        """Raise that *former* is lost: the server does not have it."""
+        self._stay(former, hold)
+        yield from self._lock.ask_why(former)
+        raise lost_error(former)
+
+    def _stay(self, former: Hold, hold: Hold) -> None:
+        """Let *former* be what it was: nothing was released."""
+        session, place = self._lock.session, hold.place
+        assert place is not None
+        former.entries.extend([OPEN, *self._entries])
+        session.live[former] = None
+        self._owner.table[self._lock.place] = former
+        former.replace_among(hold)
+        place.before = place.before[1:]
+        self._forget_row(hold)
+        session.give_up(hold)
+        self._former = None  # nothing is left to undo
+
+    def _notified(self, hold: Hold) -> Op[News | None]:
+        """Wait for a notification until the deadline; return the news of a grant, if there are any."""
+        session, queues = self._lock.session, self._lock.session.queues
+        while True:
+            place, row = queues.know(hold), self._row
+            if row is None or hold not in row.waiters:
+                self._forget_row(hold)
+                return None
+            if row.line is not place.line:  # that one has come to rest
+                self._forget_row(hold)
+                self._stand(place.line)
+            if not place.line.ready:
+                yield from Listen(place.line)
+            news = place.take()
+            if news is None:
+                if session.clock() >= self._deadline:
+                    break
+                yield from Wait(place, self._deadline)
+            elif news is LOOK:
+                yield from self._look()
+            else:
+                self._forget_row(hold)
+                return news
+        stood = yield from session.persist(self._condition.leaves(self._member), NEVER)
+        self._left = stood == 1
+        self._forget_row(hold)
+        return None
+
+    def _look(self) -> Op[None]:
+        """Look for all who wait here."""
+        row = self._row
+        assert row is not None
+        holds = list(row.waiters.items())
+        call = self._condition.looks([member for _, member in holds])
+        gone: list[int] = yield from self._lock.session.persist(call, NEVER)
+        row.gone([holds[each][0] for each in gone if each < len(holds)])
+
+    def _forget_row(self, hold: Hold) -> None:
+        row, self._row = self._row, None
+        if row is not None:
+            row.leave(hold, self._lock.session.clock())
+
+    def _hold_again(self, news: News | None) -> Op[None]:
+        """Hold the lock, by a grant that the *news* tell of or by asking for it."""
+        hold, lock = self.hold, self._lock
+        assert hold is not None
+        place = hold.place
+        assert place is not None
+        if news is None or not lock.started(hold, news):
+            began = lock.session.clock()
+            answer = yield from lock.attempt(hold, NEVER, None)
+            if not lock.granted(hold, answer):
+                if answer.__class__ is Grant:
+                    place.tell(LOOK)  # it came too late
+                lock.session.events.begin_wait(lock, hold, began)
+                _ = yield from lock.wait(hold, NEVER)
+        self._succeed(hold)
+
+    def _succeed(self, hold: Hold) -> None:
+        former, place = self._former, hold.place
+        assert former is not None
+        assert place is not None
+        hold.succeed(former, self._entries)
+        place.before = ()
+        note_entered(hold)
+
+    def _lost(self, error: InterlockError) -> HoldLostError:
+        """Return the error for who cannot have the lock again because of *error*."""
+        condition, lock = self._condition, self._lock
+        return HoldLostError(
+            f"{lock.kind} {lock.name!r} could not be acquired again after a wait for condition "
+            f"{condition.name!r}: {error}",
+            name=lock.name,
+            reason="unreachable past validity",
+        )
+
+    def undo(self) -> Op[None]:
+        """After an interruption: notify the next one if it was notified, and hold the lock again.
+
+        Raises:
+            HoldLostError: that is impossible.
+        """
+        former, hold, session = self._former, self.hold, self._lock.session
+        if former is None or hold is None or hold.place is None:
+            return
+        place, condition = hold.place, self._condition
+        if hold.over is not None or not (place.before or hold.entries):
+            self.give_up()
+            return
+        try:
+            if self._unanswered:
+                _ = self._depart()
+                _ = yield from session.persist(self._lock.down(former, 0), NEVER)
+                place.before = place.before[1:]
+                self._unanswered = False
+                session.released(former)
+            self._forget_row(hold)
+            if not self._left:
+                _ = yield from session.persist(condition.leaves(self._member, PASS_ON), NEVER)
+                self._left = True
+            if not hold.entries:
+                yield from self._hold_again(None)
+            place.before = ()
+        except (ClosedError, HoldLostError):
+            raise
+        except InterlockError as error:
+            raise self._lost(error) from error
+
+    def give_up(self) -> None:
+        """Leave nothing behind, unless the lock is held again."""
+        former, hold, session = self._former, self.hold, self._lock.session
+        if former is None or hold is None or hold.place is None:
+            return
+        if hold.entries:
+            hold.place.before = ()
+            if not self._left:
+                session.garbage.add(self._leaver)
+                session.wake(None)
+        elif not hold.place.before:  # it has not begun
+            hold.over = ENDED
+            session.queues.forget(hold)
+        else:
+            former.entries.clear()
+            self._forget_row(hold)
+            session.events.end_wait(hold, None)
+            if self._unanswered:
+                session.live.pop(former, None)
+                former.leave_owner()
+                former.over = former.over or ENDED
+            session.give_up(hold)
+
+
+class Notify(Step[None]):
+    """Notify *count* waiters of *condition*, or `ALL`, for *owner*.
+
+    Interrupted, it is carried through by the garbage, also if the lock is released before.
+    """
+
+    __slots__ = ("_asked", "_condition", "_count", "_hold", "_owner", "_settled")
+    result = None
+
+    def __init__(self, condition: Condition, owner: Owner, count: int) -> None:
+        self._condition, self._owner, self._count = condition, owner, count
+        self._settled = True
+
+    def begin(self) -> Eval[Any] | None:
+        """Return the script; errors as `WaitFor.begin`."""
+        self._hold = self._condition.held(self._owner)
+        self._settled = self._count == 0
+        return None if self._settled else self._next()
+
+    def _next(self) -> Eval[int | None]:
+        self._asked = min(self._count, MOST)
+        return self._condition.notifies(self._hold.holder, self._asked)
+
+    def done(self, answer: Any) -> bool:
+        """Take how many were moved; return whether these are all."""
+        if answer is None:
+            return False
+        self._count -= self._asked
+        self._settled = self._count <= 0 or answer < self._asked
+        return self._settled
+
+    def rest(self, failure: Exception | None) -> Op[None]:
+        """Send it again after *failure*, or notify the rest; or raise that the lock is lost."""
+        hold, session = self._hold, self._condition.lock.session
+        while not self._settled:
+            before = self._count
+            call = self._next()
+            answer = yield from session.persist(call, hold.valid_until, failure=failure)
+            failure = None
+            if not self.done(answer) and self._count == before:
+                self._settled = True
+                if hold.over is None:
+                    yield from hold.lock.ask_why(hold)
+                raise lost_error(hold)
+
+    def give_up(self) -> None:
+        """Notify the rest without the caller."""
+        if not self._settled:
+            self._settled = True
+            condition = self._condition
+            session = condition.lock.session
+            session.garbage.add(_later(condition.lock, condition.notifies("", self._count)))
+            session.wake(None)

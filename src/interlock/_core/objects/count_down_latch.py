@@ -1,18 +1,13 @@
-"""The count-down latch.
+"""The count-down latch: a string has the count. At 0 it is removed, and all waiters go on.
 
-Redisson's RCountDownLatch. A string has the count. At 0 it is removed, and all waiters go on.
-
-Theory. On Redis an open latch and a deleted one look alike: there is no key. So a script that ends
-a latch leaves a note for the waiters: "open" or "deleted", with a mark that is new each time. A
-waiter remembers the note that it found when it came. A new note tells it how the latch ended. So it
-does not miss an opening, even if somebody sets the count again at once. For a deletion it raises an
-error.
+An open latch and a deleted one look alike: there is no key. So a script that ends a latch leaves a
+note for the waiters: "open" or "deleted", with a mark that is new each time. A waiter remembers the
+note that it found when it came. So it does not miss an opening, even if somebody sets the count
+again at once, and a deletion is an error.
 
 If the user's code names the count, each client sets it before its first call, once in the life of
-the latch. A key tells that this was done. It stays after the latch has opened, so that a client
-that comes late does not close it again. Only a deletion removes it.
-
-Java leaves no note. A latch without a key and without a note counts as open, as it does for Java.
+the latch: a key tells that this was done, until the latch is deleted. A client that comes late does
+not close it again. Java leaves no note: a latch without a key and a note counts as open.
 
 Source: RCountDownLatch, Redisson 4.7.0.
 """
@@ -22,30 +17,21 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from interlock._core.model import names
-from interlock._core.model.effects import NEVER
-from interlock._core.objects.numbered import Numbered
-from interlock._core.queue.lines import section
-from interlock._core.queue.waiting import Turn, wait_in_queue
+from interlock._core.model.effects import Eval, Op
+from interlock._core.model.forms import HOLE, Form
+from interlock._core.model.names import check_channel, latch_channel, latch_ending, latch_total
+from interlock._core.objects.gate import Gate
+from interlock._core.objects.named import Named
 from interlock._core.scripts import count_down_latch as scripts
-from interlock._core.upkeep.idempotency import new_id
+from interlock._core.scripts.count_down_latch import LatchStatus
 from interlock.errors import ConfigError, LatchDeletedError
 
 if TYPE_CHECKING:
-    from interlock._core.model.effects import Eval, Op, Step
-    from interlock._core.objects.lifetime import Kept
-    from interlock._core.objects.limits import Limits
-    from interlock._core.scripts.count_down_latch import LatchStatus
-    from interlock._core.upkeep.idempotency import IdempotentCall
+    from interlock._core.objects.counter import Carried
     from interlock._core.upkeep.session import Session
 
 MAX_COUNT = 2**53
 """The largest count that a script counts exactly."""
-NOTE_TTL = 60.0
-"""Seconds, besides two poll caps, for which the note of an ending is kept.
-
-By then every live waiter has looked.
-"""
 
 
 def check_count(count: object) -> int:
@@ -62,10 +48,16 @@ def check_count(count: object) -> int:
     return count
 
 
-class CountDownLatch(Numbered):
-    """The operations of one latch for one client; the arguments are those of `Numbered`.
+class CountDownLatch(Gate[LatchStatus]):
+    """One latch, for one client.
 
-    The public `CountDownLatch` lists errors and costs.
+    Args:
+        session: the client's state.
+        name: what the user calls it.
+        key: of the count.
+        count: what to set once in its life; None to set nothing.
+        named: what the client knows of such counts.
+        idle: seconds after its last use when it ends; 0 for never.
     """
 
     kind = "latch"
@@ -74,146 +66,126 @@ class CountDownLatch(Numbered):
         self,
         session: Session,
         name: str,
+        key: str,
         count: int | None = None,
-        limits: Limits | None = None,
-        kept: Kept | None = None,
+        named: Named | None = None,
+        idle: float = 0.0,
     ) -> None:
-        count = None if count is None else check_count(count)
-        super().__init__(session, name, count, limits, kept, names.latch_total, names.latch_channel)
-        if session.clustered and session.options.pubsub in ("auto", "sharded"):
-            names.check_channel(self.key, self.channel)
-        self._note_ttl = NOTE_TTL + 2 * session.options.poll_cap
+        super().__init__(session, name, key, idle)
+        self._named_count = None if count is None else check_count(count)
+        self._known = named or Named()
+        self.channel = latch_channel(key)
+        self._total, self._ending = latch_total(key), latch_ending(key)
+        if session.outside.clustered and session.options.pubsub in ("auto", "sharded"):
+            check_channel(key, self.channel)
 
-    def _set_number(self, deadline: float) -> Op[bool]:
-        count, limits = self.named, self._limits
+    # The commands.
+
+    def _setting_up(self, request: str) -> Form:
+        script, count = scripts.LATCH_SET_UP[self.session.publish], self._named_count or 0
+        args = (HOLE, count, self.ttl, self.idle, self.channel)
+        return Form(script, (self.key, request, self._total), args)
+
+    def _setting(self, count: int, request: str) -> Form:
+        script, args = scripts.LATCH_TRY_SET, (HOLE, count, self.ttl, self.idle, self.channel)
+        return Form(script[self.session.publish], (self.key, request, self._total), args, 1)
+
+    def _counting_down(self, count: int | str, request: str) -> Form:
+        script, client = scripts.LATCH_COUNT_DOWN[self.session.publish], self.session.client_id
+        args = (HOLE, self.ttl, client, self.note_ttl, self.channel, count, self.idle)
+        return Form(script, (self.key, request, self._ending, self._total), args, 1)
+
+    def _deleting(self, request: str) -> Form:
+        script, client = scripts.LATCH_DELETE[self.session.publish], self.session.client_id
+        args = (HOLE, self.ttl, client, self.note_ttl, self.channel)
+        return Form(script, (self.key, request, self._ending, self._total), args, 1)
+
+    def looking(self) -> Eval[LatchStatus]:
+        """Return the script that tells the count, and how the latch ended last."""
+        keys = (self.key, self._ending, self._total)
+        return Eval(scripts.LATCH_QUERY, keys, (self.idle,), spare_keys=1)
+
+    # What users ask.
+
+    def _unset(self) -> int | None:
+        """Return the count that this client has to set yet."""
+        count = self._named_count
+        if count is None or self.idle:  # it may have ended by itself
+            return count
+        return None if self._known.known(self.key, count) else count
+
+    def prepare(self) -> Op[None] | None:
+        """Return what sets the count that the code names, unless this client has done that."""
+        return None if self._unset() is None else self._set_up()
+
+    def _set_up(self) -> Op[None]:
+        self._told((yield from self.sure(("set up",), self._setting_up)))
+
+    def _told(self, found: int) -> None:
+        """Warn if the latch was set up with another count.
+
+        Below 0 *found* is what is left of a count that another program has set.
+        """
+        count = self._named_count
         assert count is not None
-        found = yield from self.requests.ask(scripts.latch_set_up, count, deadline)
-        # Below 0: what is left of a count that another program has set.
+        if self._known.known(self.key, count):
+            return
+        self._known.note(self.key, count)
         if (found > 0 and found != count) or -found > count:
-            limits.differs(self.name, abs(found), count)
-        limits.note(self.key, count)
-        return found == count
+            self._known.differs(self.name, abs(found), count)
 
-    def try_set_count(self, count: int) -> Op[bool]:
-        """Set *count* unless the latch has one; return whether it was set.
+    def try_set_count(self, count: int) -> Carried[bool]:
+        """Return the step that sets *count* unless the latch has one.
 
         Source:
             RCountDownLatch.trySetCount.
         """
-        was_set = yield from self.requests.ask(scripts.latch_try_set, check_count(count))
-        _ = yield from self._extend()
-        return was_set
+        count = check_count(count)
+        return self.carried(("set", count), partial(self._setting, count))
 
-    def count_down(self) -> Step[bool]:
-        """Lower the count by one, and open the latch at 0; an open latch does not change.
+    def count_down(self) -> Carried[int]:
+        """Return the step that lowers the count by one, and opens the latch at 0.
 
-        The count is set first, unless it is known. If the client cannot do that before, the script
-        does it.
+        The named count is set first, unless this client has done that.
 
         Source:
             RCountDownLatch.countDown.
         """
-        unset = self.unset
-        count = self.named if unset else None
-        step = self.requests.carried_through(self._count_down_script, count)
-        step.first = self.set_up() if unset else None
-        return step
-
-    def _count_down_script(self, request: IdempotentCall, count: int | None) -> Eval[bool]:
-        session = self.session
-        return scripts.latch_count_down(
-            *(self.key, request, new_id(session), self._note_ttl, session.publish, self.channel),
-            count=count,
-            ends=0.0 if self._lifetime is None else self._lifetime.seconds,
-        )
+        count = self._unset()
+        then = None if count is None else self._told
+        make = partial(self._counting_down, "" if count is None else count)
+        return self.carried(("down", count), make, then)
 
     def count(self) -> Op[int]:
-        """Return the present count.
+        """Return the present count; 0 if the latch is open or was never set."""
+        return (yield from self.state()).left
 
-        It is 0 if the latch is open or was never set. One round trip.
-        """
-        return (yield from self._status()).count
-
-    def wait(self, deadline: float) -> Op[bool]:
-        """Wait until the latch is open or *deadline* passes; return whether it is open.
-
-        Source:
-            RCountDownLatch.await.
-        """
-        # A newcomer looks once, even if others wait here. An earlier ending does not concern it.
-        found = yield from self._status(deadline, patient=True)
-        if found.count <= 0:
-            yield from self._check_end(deadline)
-            return True
-        # As for an event: one that found an earlier ending may go on, and must not stand behind one
-        # that still waits.
-        line = section(self.channel, found.ending or "")
-        waiting = wait_in_queue(
-            self.session,
-            line,
-            deadline,
-            None,
-            self._look,
-            found.ending,
-            deadline,
-            turn=Turn(wish=partial(self.session.wish, self.key)),
-            interval=self._interval,
-        )
-        return (yield from waiting)
-
-    def _interval(self) -> float:
-        """Return the seconds between looks: several in the time after which it would end."""
-        interval, lifetime = self.session.poll_interval(), self._lifetime
-        if lifetime is None:
-            return interval
-        return min(interval, lifetime.seconds / 4)
-
-    def delete(self) -> Op[bool]:
-        """Remove the latch; its waiters get an error. Return whether there was a latch.
+    def delete(self) -> Carried[bool]:
+        """Return the step that removes the latch; its waiters get an error.
 
         Source:
             RCountDownLatch.delete.
         """
-        session = self.session
-        self._limits.forget(self.key)
-        call = scripts.latch_delete(
-            self.key, new_id(session), self._note_ttl, session.publish, self.channel
-        )
-        return (yield from session.persist(call))
+        self._known.forget(self.key)
+        return self.carried(("delete",), self._deleting)
 
-    def _look(self, ending: str | None, deadline: float) -> Op[float | None]:
-        """Look once; return None if the latch is open, or was opened since the note *ending*."""
-        lifetime = self._lifetime
-        if lifetime is not None and lifetime.due:
-            _ = yield from lifetime.extend(deadline)
-        status = yield from self._status(deadline)
-        news = status.ending if status.ending != ending else None
-        if news is not None and news.startswith("deleted"):
+    # What waiters find.
+
+    def is_open(self, state: LatchStatus) -> bool:
+        """Return whether nobody who comes has to wait."""
+        return state.left <= 0
+
+    def lets(self, came: LatchStatus, state: LatchStatus, unseen: float) -> bool:
+        """Return whether it is open, or was opened since a waiter *came*."""
+        ending = state.ending if state.ending != came.ending else None
+        if ending is not None and ending.startswith("deleted"):
             raise LatchDeletedError(
                 f"latch {self.name!r} was deleted while it was waited for; it will not open",
                 name=self.name,
             )
-        if news is None and status.count > 0:
-            return NEVER
-        if news is None:
-            yield from self._check_end(deadline)
-        return None
-
-    def _check_end(self, deadline: float) -> Op[None]:
-        """Raise LatchDeletedError if the latch is not open, but has come to its end.
-
-        That is so only if this client could not look for as long as the latch may be idle.
-        """
-        lifetime = self._lifetime
-        if lifetime is None or not lifetime.over:
-            return
-        if not (yield from lifetime.extend(deadline)):
+        if ending is None and state.left <= 0 and self.idle and unseen >= self.idle / 1000:
             raise LatchDeletedError(
                 f"the idle time of latch {self.name!r} ended while it was waited for",
                 name=self.name,
             )
-
-    def _status(self, deadline: float = NEVER, *, patient: bool = False) -> Op[LatchStatus]:
-        call = scripts.latch_query(self.key, deadline=deadline)
-        call.patient = patient
-        return (yield from self.session.persist(call))
+        return ending is not None or state.left <= 0

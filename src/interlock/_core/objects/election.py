@@ -1,46 +1,40 @@
 """The election: one of many candidates leads, for a term that has a fencing token.
 
-Theory. A term is a hold of a fenced lock with a name of its own, and candidates stand in the queue
-of that lock. So it has the guarantees of that lock: terms do not overlap, tokens only grow, and a
-leader that dies is followed within its lease. In addition the leader is written down once for each
-term, and a channel announces every change.
+A term is a hold of a fenced lock with a name of its own, and candidates stand in the queue of that
+lock. So terms do not overlap, tokens only grow, and a leader that dies is followed within its lease.
+The script that begins a term also writes down who leads, and tells the observers.
 
-Rules:
+Therefore a candidate that is next asks before it leads. Until then nobody leads, although the server
+has granted it the lock.
 
-* Each term has a holder id of its own. So the record of the leader names a term, not only a thread.
-* If the server does not answer the announcement of a term, the background repeats it. If the
-  client has no right to announce, it gives the term back.
-* A term that is over before its announcement is answered does not begin.
-* A candidate that is next asks before it leads. A term that began with a message alone could be
-  over, or be another's, before it is announced.
-* A client in the queue that may take the lock does not lead yet: its claim tells of no leader.
-* A leader resigns seldom, and then nobody should have to wait. So the lock goes to the next
-  candidate each time. It is never left to clients that only look.
+A leader resigns seldom, and then nobody should have to wait. So the lock goes to the next candidate
+each time, and is never left to clients that stand in no queue.
 
-Source: RFencedLock of Redisson 4.7.0; the lease record of Kubernetes' leader election.
+Source: RFencedLock, Redisson 4.7.0; the lease record of Kubernetes' leader election.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from interlock._core.locks.fenced_lock import FencedLock
-from interlock._core.locks.lock_base import lost
-from interlock._core.model import names
-from interlock._core.model.effects import NEVER, Undoable, undoing
-from interlock._core.queue.lines import section
-from interlock._core.queue.waiting import wait_in_queue
+from interlock._core.model.effects import NEVER, Eval, Listen, Op, Wait
+from interlock._core.model.names import election_key, election_leader, election_news, fence_token
+from interlock._core.queue.notices import Topic, leave, stand
+from interlock._core.queue.places import POLL
 from interlock._core.scripts import election as scripts
-from interlock._core.scripts.lock import lock_force_release
-from interlock.errors import ConfigError, ServerUnavailableError
+from interlock._core.scripts.locks import milliseconds
+from interlock._core.scripts.replies import LOOK
+from interlock.errors import ConfigError
 from interlock.options import check_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.model.effects import Eval, Op, Step
-    from interlock._core.model.holds import Hold, Owner
+    from interlock._core.model.hold import Hold
+    from interlock._core.queue.places import Place
+    from interlock._core.scripts.replies import News
     from interlock._core.upkeep.session import Session
 
 MAX_CANDIDATE = 1000
@@ -55,22 +49,21 @@ class LeaderInfo:
         name: the name of the election.
         holder: ``"<client id>:<number>"``, as the server knows the leader.
         remaining: seconds until the term ends unless it is renewed.
-        token: the term's fencing token. Until the term is announced, the token and all further
-            attributes are None.
+        token: the term's fencing token.
         candidate: what the leader calls itself.
         host: where it runs.
         pid: its process.
-        since: when the term was announced, in seconds since 1970 by the server's clock.
+        since: when the term began, in seconds since 1970 by the server's clock.
     """
 
     name: str
     holder: str
     remaining: float
-    token: int | None = None
-    candidate: str | None = None
-    host: str | None = None
-    pid: int | None = None
-    since: int | None = None
+    token: int
+    candidate: str
+    host: str
+    pid: int
+    since: int
 
 
 LeaderInfo.__module__ = "interlock"  # where users find it
@@ -89,92 +82,90 @@ def check_candidate(candidate: object) -> str:
     return text
 
 
+class _Candidacy:
+    """In place of a `Form`: makes the calls that may begin a term, with who would lead by each.
+
+    That is another process in a forked child. How messages are sent is known only then, too.
+    """
+
+    __slots__ = ("_deaf", "_election", "_keys", "_lease", "_scripts", "_spare")
+
+    def __init__(
+        self, election: Election, lease: float, deaf: str = "", queue: tuple[str, ...] | None = None
+    ) -> None:
+        self._election, self._lease, self._deaf = election, milliseconds(lease), deaf
+        self._scripts = scripts.FIRST_ASK if queue is None else scripts.ASK
+        self._keys, self._spare = (*election.keys, *(queue or ())), len(queue or ())
+
+    def of(self, hold: Hold) -> Eval[Any]:
+        """Return the call for *hold*."""
+        election = self._election
+        args = (self._lease, hold.holder, *election.about(), *self._deaf)
+        script = self._scripts[election.publish]
+        return Eval(script, self._keys, args, spare_keys=self._spare)
+
+
 class Election(FencedLock):
     """The operations of one election for one client.
 
     Args:
         session: the client's state.
         name: what the user calls it.
+        base: the same behind the client's prefix.
         candidate: what the leader calls itself; None for its host and pid.
         process: returns the host and the pid.
+
+    Attributes:
+        keys: of each call that may begin a term, before the queue's.
     """
 
     kind = "election"
     transferable = False
-    may_start = False  # see the rules above
 
     def __init__(
         self,
         session: Session,
         name: str,
+        base: str,
         candidate: str | None,
         process: Callable[[], tuple[str, int]],
     ) -> None:
-        super().__init__(session, name, reentrant=False)
-        base = session.key(self.name)
-        self._leader_key = names.election_leader(base)
-        self._news = names.election_news(base)
         self._candidate = None if candidate is None else check_candidate(candidate)
         self._process = process
+        self._leader_key, self._news = election_leader(base), election_news(base)
+        key = election_key(base)
+        self.keys = key, fence_token(key), self._leader_key
+        super().__init__(session, name, key, reentrant=False)
+        self._topic = Topic(key, self._news)
 
-    def _key_of(self, name: str) -> str:
-        return names.election_key(name)
-
-    def acquire(self, owner: Owner, deadline: float, lease: float | None) -> Step[Hold | None]:
-        """Become the leader, waiting until *deadline*; arguments and errors as for a lock.
-
-        Cost:
-            Two round trips when nobody leads. While waiting, one per message and per poll cap for
-            the whole process.
-        """
-        step = super().acquire(owner, deadline, lease)
-        return Undoable(self._campaign(step, deadline), step.over, step.rest)
-
-    def _campaign(self, step: Step[Hold | None], deadline: float) -> Op[Hold | None]:
-        hold = yield from step
-        if hold is not None:
-            yield from undoing(self._announce(hold, deadline), self._undo, hold)
-        return hold
-
-    def _announce(self, hold: Hold, deadline: float) -> Op[None]:
-        """Write down that *hold* is the present term, in the background if there is no answer."""
+    def about(self) -> tuple[str | int, ...]:
+        """Return how tokens are drawn, who would lead, and where observers listen."""
         host, pid = self._process()
-        session = self.session
-        now = session.clock()
-        # Long enough for one outage. A leader that waited longer would not lead meanwhile.
-        patience = min(deadline, now + session.options.outage_timeout)
-        call = scripts.election_announce(
-            self.key,
-            self._leader_key,
-            hold.holder,
-            hold.token or 0,
-            self._candidate or f"{host}:{pid}",
-            host,
-            pid,
-            self._publish,
-            self._news,
-            deadline=min(self.answer_by(patience, now), hold.valid_until),
-        )
-        try:
-            leads = yield from session.persist(call)
-        except ServerUnavailableError as error:
-            if not error.transient:
-                raise
-            leads = None
-        if leads is None:
-            yield from session.clean_up(call, hold.valid_until, later=True)
-        elif not leads:
-            session.lose(hold, hold.gone_reason(session.clock()))
-        if hold.lost(session.clock()):
-            session.lose(hold, hold.expiry_reason())
-            raise lost(hold)
+        candidate = self._candidate or f"{host}:{pid}"
+        return self.channel, self._unit, self.floor(), candidate, host, pid, self._news
 
-    def _holder(self, owner: Owner) -> str:
-        owner.renumber()
-        return super()._holder(owner)
+    def _entering(self, lease: float, depth: int) -> Any:
+        del depth  # nobody enters it again
+        return _Candidacy(self, lease)
 
-    def _force_release_script(self) -> Eval[bool]:
-        return lock_force_release(self.key, self._publish, self.channel, news=self._news)
+    def _asking(self, lease: float, deaf: str) -> Any:
+        return _Candidacy(self, lease, deaf, self._with_queue())
+
+    def down(self, hold: Hold, depth: int) -> Eval[Any]:
+        """Return the script by which *hold* ends; the lock is left to nobody without a place."""
+        keys = self._with_queue(self.key, self._counter)
+        args = (hold.holder, depth, self.channel, "", self._unit, self.floor(), self._news)
+        return Eval(scripts.RELEASE[self.publish], keys, args, spare_keys=self._spare())
+
+    def forced(self, holder: str) -> Eval[int]:
+        """Return the script by which another client ends the term of *holder*."""
+        floor, unit, news = self.floor(), self._unit, self._news
+        return scripts.election_break(self.key, holder, self.publish, floor, unit, news)
+
+    def started(self, hold: Hold, news: News) -> bool:
+        """Return False: a candidate asks before it leads."""
+        del hold, news
+        return False
 
     def leader(self, deadline: float = NEVER) -> Op[LeaderInfo | None]:
         """Return who leads, or None.
@@ -185,34 +176,39 @@ class Election(FencedLock):
         Cost:
             One round trip.
         """
-        call = scripts.election_query(self.key, self._leader_key, deadline=deadline)
-        found = yield from self.session.persist(call)
+        call = scripts.election_query(self.key, self._leader_key)
+        found = yield from self.session.persist(call, deadline)
         if found is None:
             return None
-        if found.details is None:
-            return LeaderInfo(self.name, found.holder, found.remaining)
-        return LeaderInfo(self.name, found.holder, found.remaining, *found.details)
+        remaining, holder, *about = found
+        return LeaderInfo(self.name, holder, remaining, *about)
 
     def next_leader(self, watch: Watch) -> Op[bool]:
         """Wait until the leader is not the one that *watch* knows; False if *watch* was stopped.
 
         Cost:
-            One round trip per message and per poll cap.
+            One round trip per message, and one every 2 s.
         """
-        line = section(self._news, str(id(watch)))
-        if (yield from self._look_for_change(watch)) is not None:
-            yield from wait_in_queue(self.session, line, NEVER, None, self._look_for_change, watch)
-        return not watch.stopped
+        session = self.session
+        try:
+            while True:
+                place = stand(session, self._topic, watch)
+                if not place.line.ready:
+                    yield from Listen(place.line)
+                _ = place.take()
+                if watch.stopped or watch.sees((yield from self.leader())):
+                    return not watch.stopped
+                pause = POLL * (0.75 + session.random() / 4)
+                yield from Wait(place, session.clock() + min(pause, watch.remaining + 0.001))
+        finally:
+            leave(session, watch)
 
-    def _look_for_change(self, watch: Watch) -> Op[float | None]:
-        if watch.stopped or watch.sees((yield from self.leader())):
-            return None
-        return watch.remaining
-
-    def stop(self, watch: Watch) -> None:
+    @staticmethod
+    def stop(watch: Watch) -> None:
         """End the wait of `next_leader` for *watch*."""
         watch.stopped = True
-        self.session.waiters.notify(self._news)
+        if watch.place is not None:
+            watch.place.tell(LOOK)
 
 
 class Watch:
@@ -222,12 +218,14 @@ class Watch:
         leader: who led when it looked last.
         stopped: whether the observer is to stop.
         remaining: the seconds that are left of the present lease.
+        place: what it knows as a waiter.
     """
 
     def __init__(self) -> None:
         self.leader: LeaderInfo | None = None
         self.stopped = False
         self.remaining = NEVER
+        self.place: Place | None = None
         self._begun = False
 
     def sees(self, leader: LeaderInfo | None) -> bool:

@@ -1,44 +1,15 @@
-"""The counting semaphore.
+"""The counting semaphore: a counter, a message, and whoever asks first.
 
-RSemaphore of Redisson. Its only state is a string, the number of free permits.
+Its state is a string, the number of free permits. Nobody owns a permit: anyone may release, and the
+permits of a killed process are gone until somebody puts them back. If the user's code names the
+number of permits, each call has it: whoever finds no semaphore makes it with that number. What was taken of a lost number is among the new ones, so a release that makes it adds none.
 
-Theory. Nobody owns a permit: anyone may release. If a process is killed, its permits are gone until
-somebody puts them back. A call takes or gives its permits exactly once, even if replies are lost;
-see `interlock._core.upkeep.idempotency`. More cannot be promised. If permits must come back by
-themselves, use a `LeasedSemaphore`.
+Waiters of one client stand in one `Line`, in order. A message rings the oldest one, who asks. The
+answer tells how many are left: the oldest who wants no more than that is rung next. So a newcomer
+does not ask while others wait, unless it tries only once.
 
-Waiters of a client that want equally many permits stand in one queue. Only its front asks the
-server. For each such queue the client has a place in a queue on the server. A release wakes the
-first clients there, as long as permits are free. Each woken client has a claim to its permits for
-250 ms. The claim binds only clients in that queue. A client that wants more permits than are free
-is passed over. In each 10 s by the server's clock, permits are kept for one such client for 2 s. So
-they delay the others by 2 s at a time, no matter how many they are.
-
-If the user's code names the number of permits, each client sets it before its first call, unless
-the semaphore exists. A refusal may mean that the server has lost the semaphore. So the client looks
-for that, and sets the number again. Without a number, the first wait of a client looks whether
-the semaphore exists, and warns.
-
-A release does not create a semaphore whose number is named, or that the client has taken permits
-of: the server has lost it. To create it from the permits that come back would set a wrong number.
-So the client says that it is gone. The next acquire sets the number that the code names.
-
-The server's number does not tell how many permits are taken. So a second key has the sum of free
-and taken ones, as our clients have set it. Only calls that set a number write it. Java neither
-reads nor writes it. If Java has set the number, the sum is not known, and cannot be set.
-
-When our clients make a number, a new epoch begins, which stands beside the sum. An acquire is told
-the epoch. A release names the epoch of the oldest permits that the client has taken and not given
-back. If it is over, the number was lost and made anew since. Then they do not count: else the
-number would be too high for good. What the client gives beyond that counts always.
-
-An interrupted drain or add is undone by its note, which has the epoch. If another thread's call has
-removed the note just then, the opposite call names no epoch. So the number is wrong if, in the same
-moment, the server loses it and a client makes it anew.
-
-Rejected: always keeping permits for the first client. One request for too many would stop all.
-
-Begin with `Taking`, the acquire. `Semaphore` has its parts, and all else that users may ask.
+The number does not tell how many are taken. So a second key has the sum of free and taken ones, as
+our clients have set it. If Java has set the number, the sum is not known, and cannot be set.
 
 Source: RSemaphore, Redisson 4.7.0.
 """
@@ -46,33 +17,26 @@ Source: RSemaphore, Redisson 4.7.0.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, Self
 
-from interlock._core.model import names
-from interlock._core.model.effects import NEVER, Opened
-from interlock._core.model.replication import Replication
-from interlock._core.objects.numbered import Numbered
-from interlock._core.objects.permit_queue import PermitQueue
-from interlock._core.queue.waiting import may_try_first
+from interlock._core.locks.errors import out_of_time
+from interlock._core.model.effects import NEVER, Eval, Op, Step
+from interlock._core.model.forms import HOLE, Form
+from interlock._core.model.hold import OPEN
+from interlock._core.model.names import semaphore_channel, semaphore_total
+from interlock._core.objects.counter import Call, Carried, Counter
+from interlock._core.objects.named import Named
+from interlock._core.queue.waiting import news_for
 from interlock._core.scripts import semaphore as scripts
-from interlock._core.scripts.script import stand_in_queue
-from interlock.errors import AcquireTimeoutError, ConfigError
+from interlock._core.scripts.replies import LOOK
+from interlock._core.scripts.semaphore import Numbers
+from interlock.errors import ConfigError
 from interlock.options import check_number
 
 if TYPE_CHECKING:
-    from interlock._core.model.effects import Eval, Op, Step
-    from interlock._core.objects.lifetime import Kept
-    from interlock._core.objects.limits import Limits
-    from interlock._core.queue.places import Place
-    from interlock._core.upkeep.idempotency import CarriedThrough, IdempotentCall, IdempotentCalls
+    from interlock._core.queue.places import Line
     from interlock._core.upkeep.session import Session
-    from interlock.errors import InterlockError
 
-OVERTOOK = 2
-"""The reply to an acquire that took permits without a place, while others stood in the queue.
-
-Four times the epoch is added to each reply.
-"""
 MAX_PERMITS = 2**31 - 1
 """The largest number that Java can read: it uses an int."""
 
@@ -89,182 +53,21 @@ def check_permits(permits: object, least: int = 1) -> int:
     return check_number(permits, "permits", least, MAX_PERMITS)
 
 
-def check_change(permits: object) -> int:
-    """Return *permits* if they can be added; a negative number takes permits away.
-
-    Raises:
-        TypeError: unless it is an int.
-        ConfigError: if it is 0 or too large.
-    """
-    change = check_permits(permits, -MAX_PERMITS)
-    if change == 0:
-        raise ConfigError("adding 0 permits changes nothing; give a number above or below 0")
-    return change
+def _any_taken(answer: object) -> bool:
+    """Return whether *answer* to an acquire or a drain says that permits were taken."""
+    return answer.left >= 0 if isinstance(answer, Numbers) else isinstance(answer, int)
 
 
-class Taking(Opened["bool"]):
-    """An acquire of *permits* of *semaphore*, as `Semaphore.acquire` describes it.
+class Semaphore(Counter):
+    """One semaphore, for one client.
 
-    With a *timeout*, it raises AcquireTimeoutError in place of returning False.
-    """
-
-    __slots__ = (
-        "call", "deadline", "epoch", "permits", "request", "result", "semaphore", "timeout"
-    )  # fmt: skip
-    semaphore: Semaphore
-    permits: int
-    epoch: int
-    deadline: float
-    timeout: float | None
-    request: IdempotentCall
-    call: Eval[int] | None
-
-    def begin(self) -> Eval[int] | None:
-        """Return the first try, if there may be one.
-
-        There is none if others wait here, or if the number must be set before.
-        """
-        semaphore, permits = self.semaphore, self.permits
-        waiters = semaphore.session.waiters
-        request = semaphore.requests.begin(self.deadline)
-        if ((waiters.queues or waiters.places) and semaphore.queue.busy(permits)) or (
-            semaphore.named is not None and semaphore.unset
-        ):
-            call = None
-        else:
-            call = semaphore.acquire_script(request, permits, self.deadline)
-        request.unanswered = call is not None
-        self.request, self.call = request, call
-        self.begun = True
-        return call
-
-    def done(self, answer: int) -> bool:
-        """Take the server's answer; return whether the permits were taken."""
-        semaphore, request, call = self.semaphore, self.request, self.call
-        assert call is not None
-        request.take(answer, unanswered=call.unknown > 0)
-        if not answer:
-            return False
-        self._read(answer)
-        if semaphore.session.waiters.places:
-            semaphore.queue.tell_waiter(self.permits)
-        semaphore.end(request, self.permits, self.epoch)
-        self.result = True
-        return True
-
-    def _read(self, answer: int) -> None:
-        """Note what *answer* tells of the permits that were taken."""
-        self.epoch = answer >> 2
-        if answer & OVERTOOK and self.semaphore.session.clock() < self.deadline:
-            # From its next acquire on, the client stands in the queue, too.
-            self.semaphore.queue.make_place(self.permits, waits=False)
-
-    def go_on(self, failure: InterlockError | None) -> Op[bool]:
-        """Ask again, or wait."""
-        semaphore, request = self.semaphore, self.request
-        taken = yield from self._wait(failure)
-        if taken:
-            semaphore.end(request, self.permits, self.epoch)
-        elif request.unanswered:
-            session = semaphore.session
-            until = session.clock() + session.options.outage_timeout
-            yield from session.clean_up(semaphore.undo_script(request), until, later=True)
-            request.unanswered = False  # the background undoes it now
-        if not taken:
-            self.begun = False  # nothing is left to undo
-            if self.timeout is not None:
-                raise out_of_time(semaphore.kind, semaphore.name, self.permits, self.timeout)
-        return taken
-
-    @property
-    def looked_at(self) -> PermitQueue:
-        """Return what to look at if what is given back goes to another client."""
-        return self.semaphore.queue
-
-    def at_close(self) -> Eval[int] | None:
-        """Return the script that gives back what was taken for a block, which is still open."""
-        return self.semaphore.release(self.permits, self.epoch).begin()
-
-    def settled(self) -> bool:
-        """Return whether no permit is taken, and none can be."""
-        return self.request.settled()
-
-    def undo(self, failure: BaseException) -> Op[None]:
-        """Give back what was taken, and give up an unused place."""
-        semaphore, permits = self.semaphore, self.permits
-        retracting = semaphore.requests.retract(
-            self.request,
-            semaphore.undo_script,
-            lambda again: semaphore.release_script(again, permits, 0, self.epoch),
-            failure,
-        )
-        silent = not (yield from semaphore.session.promptly(retracting))
-        yield from semaphore.queue.leave(permits, failure, later=silent)
-
-    def _wait(self, failure: InterlockError | None) -> Op[bool]:
-        semaphore, permits, deadline = self.semaphore, self.permits, self.deadline
-        session, queue, first = semaphore.session, semaphore.queue, self.call
-        if first is not None or may_try_first(session, queue.part(permits), deadline):
-            waits = session.clock() < deadline
-            remaining = yield from self._try(waits=waits, first=first, failure=failure)
-            if remaining is None:
-                queue.tell_waiter(permits)
-                return True
-        return (yield from queue.wait(permits, deadline, self._try))
-
-    def _try(
-        self,
-        *,
-        waits: bool = True,
-        first: Eval[int] | None = None,
-        failure: InterlockError | None = None,
-    ) -> Op[float | None]:
-        """Ask as `_ask` does, with the number set before, and again if it was missing.
-
-        If a *first* try was made, it was refused or ended with *failure*.
-        """
-        semaphore, deadline = self.semaphore, self.deadline
-        if first is None:
-            if semaphore.unset:
-                _ = yield from semaphore.set_up(deadline)
-            remaining = yield from self._ask(waits=waits)
-        elif failure is None:
-            remaining = NEVER
-        else:
-            taken = yield from semaphore.requests.send(self.request, first, failure)
-            self._read(taken)
-            remaining = None if taken else NEVER
-        if remaining is None:
-            return None
-        if (yield from semaphore.restore(self.permits, deadline)):
-            return (yield from self._ask(waits=waits))
-        return remaining
-
-    def _ask(self, *, waits: bool) -> Op[float | None]:
-        """Ask the server once; None if it took the permits, else the seconds until the next try.
-
-        A single try does not stand in the queue. A last try at the deadline does, because it ends
-        the claim that the client may have been woken for.
-        """
-        semaphore, request, permits = self.semaphore, self.request, self.permits
-        place = semaphore.queue.place(permits) if waits else None
-        if place is None:
-            call = semaphore.acquire_script(request, permits, self.deadline)
-        else:
-            place.refused(NEVER)
-            call = semaphore.standing_script(request, permits, self.deadline, place)
-        taken = yield from semaphore.requests.send(request, call)
-        if taken and place is not None:
-            place.granted()
-        self._read(taken)
-        return None if taken else NEVER
-
-
-class Semaphore(Numbered):
-    """The operations of one semaphore for one client; the arguments are those of `Numbered`.
-
-    Attributes:
-        queue: those who wait for its permits.
+    Args:
+        session: the client's state.
+        name: what the user calls it.
+        key: of the number of free permits.
+        permits: how many there are if there is no such semaphore; None to make none.
+        named: what the client knows of such numbers.
+        idle: seconds after its last use when it ends; 0 for never.
     """
 
     kind = "semaphore"
@@ -273,302 +76,384 @@ class Semaphore(Numbered):
         self,
         session: Session,
         name: str,
+        key: str,
         permits: int | None = None,
-        limits: Limits | None = None,
-        kept: Kept | None = None,
+        named: Named | None = None,
+        idle: float = 0.0,
     ) -> None:
-        permits = None if permits is None else check_permits(permits, 0)
-        of = names.semaphore_total, names.semaphore_channel
-        super().__init__(session, name, permits, limits, kept, *of)
-        self.queue = PermitQueue(
-            *(session, self.key, self.channel, self.kind, "", scripts.semaphore_leave)
-        )
-        self.requests.looked_at = self.queue
+        super().__init__(session, name, key, idle)
+        self.permits = None if permits is None else check_permits(permits, 0)
+        self.named = named or Named()
+        self.channel, self._total = semaphore_channel(key), semaphore_total(key)
+        self._makes = "" if self.permits is None else str(self.permits)
 
-    def prepared(self, step: CarriedThrough) -> CarriedThrough:
-        """Return *step*, a release, which sets the number first if need be; not if it has ended."""
-        # Without a number it is never unset: save a call.
-        if self.named is not None and self.unset:
-            step.first = self.set_up(ended=False)
-        return step
+    # The commands; each is made once for each key of requests.
 
-    def _set_number(self, deadline: float) -> Op[bool]:
-        permits, limits = self.named, self._limits
-        assert permits is not None
-        free, found = yield from self._numbers(deadline)
-        made = free is None and (yield from self._try_set(permits, deadline))
-        if free is None and not made:  # another client was faster
-            free, found = yield from self._numbers(deadline)
-        if not made and free is not None and not limits.known(self.key, permits):
-            # If Java has set the number, at least those exist that are free.
-            total = free if found is None else max(found, free)
-            if total > permits or (found is not None and total < permits):
-                limits.differs(self.name, total, permits)
-        limits.note(self.key, permits)
-        return made
+    def _acquiring(self, permits: int, tell: int, request: str) -> Form:
+        script = scripts.SEMAPHORE_ACQUIRE[self.session.publish]
+        args = (HOLE, permits, self.ttl, self._makes, self.idle, self.channel, tell)
+        return Form(script, (self.key, request, self._total), args, 1)
 
-    def _numbers(self, deadline: float) -> Op[tuple[int | None, int | None]]:
-        query = scripts.semaphore_total(self.key, deadline=deadline)
-        query.patient = True  # a full round trip, as for the try that follows
-        return (yield from self.session.persist(query))
+    def _releasing(self, permits: int, how: str, request: str) -> Form:
+        script = scripts.SEMAPHORE_RELEASE[self.session.publish]
+        args = (HOLE, permits, self.ttl, self._makes, self.idle, self.channel, how)
+        return Form(script, (self.key, request, self._total), args, 1)
 
-    def acquire(self, permits: int, deadline: float, timeout: float | None = None) -> Taking:
-        """Take *permits* together, waiting until *deadline*; return whether they were taken.
+    def _undoing(self, request: str) -> Form:
+        script = scripts.SEMAPHORE_UNDO[self.session.publish]
+        return Form(script, (self.key, request), (HOLE, self.ttl, self.channel))
+
+    def _draining(self, request: str) -> Form:
+        args = (HOLE, self.ttl, self._makes, self.idle)
+        return Form(scripts.SEMAPHORE_DRAIN, (self.key, request, self._total), args, 1)
+
+    def _setting(self, permits: int, request: str) -> Form:
+        script, args = scripts.SEMAPHORE_SET, (HOLE, permits, self.ttl, self.idle, self.channel)
+        return Form(script[self.session.publish], (self.key, request, self._total), args)
+
+    def _making(self, permits: int, request: str) -> Form:
+        script, args = scripts.SEMAPHORE_TRY_SET, (HOLE, permits, self.ttl, self.idle, self.channel)
+        return Form(script[self.session.publish], (self.key, request, self._total), args, 1)
+
+    def _deleting(self, request: str) -> Form:
+        keys = (self.key, request, self._total)
+        return Form(scripts.SEMAPHORE_DELETE, keys, (HOLE, self.ttl), 1)
+
+    def undoing(self, call: Call) -> Form:
+        """Return what gives back what *call* took, and lets a copy of it do nothing."""
+        return self.form(call, ("undo",), self._undoing)
+
+    def asking(self, call: Call, permits: int) -> Eval[Any]:
+        """Return the script by which *call* takes *permits*."""
+        tell = int(self._is_new())
+        form = self.form(call, (permits, tell), partial(self._acquiring, permits, tell))
+        return self.confirmed(form.of(call), _any_taken)
+
+    def draining(self, call: Call) -> Eval[Any]:
+        """Return the script by which *call* takes all that are free."""
+        return self.confirmed(self.form(call, ("drain",), self._draining).of(call), _any_taken)
+
+    def keep(self, call: Call, permits: int, entry: object) -> Call:
+        """Return what a block has whose *call* took *permits*; *entry* is the block's."""
+        has = Call().begin(self, call.request, self._span)
+        has.finish = self.form(call, ("0", permits), partial(self._releasing, permits, "0"))
+        has.wants, has.valid_until, has.since = permits, NEVER, self.session.clock()
+        self.session.calls[has] = None
+        has.entries = [OPEN, entry]
+        return has
+
+    # What users ask.
+
+    def acquire(
+        self,
+        permits: int,
+        deadline: float,
+        timeout: float | None = None,
+        entry: object = None,
+    ) -> Taking:
+        """Return the step that takes *permits* together, waiting until *deadline*.
 
         Args:
             permits: how many.
             deadline: on the session's clock; if it has passed, there is one try.
             timeout: what AcquireTimeoutError tells that was allowed; None to return False instead.
-
-        Raises:
-            AcquireTimeoutError: *deadline* came first, and *timeout* is given.
-            ServerUnavailableError: the server gave no usable answer in time; nothing stays taken.
-            WrongTypeError: the key holds another kind of object.
-            ReplicationError: too few replicas know of it, and they are required; nothing stays
-                taken.
-
-        Cost:
-            One round trip if enough permits are free, and two after a wait. While waiting, one per
-            poll cap for all waiters of this client that want equally many.
+            entry: of the block that they are for; None if anybody may give them back.
 
         Source:
             RSemaphore.acquire and tryAcquire.
         """
-        # Made without `__init__`, as in `LockBase.acquire`.
-        step = Taking()
-        step.semaphore, step.permits, step.deadline = self, check_permits(permits), deadline
-        step.begun = step.goes_on = step.result = False
-        step.call, step.timeout, step.epoch = None, timeout, 0
-        return step
+        return Taking().of(self, check_permits(permits), deadline, timeout, entry)
 
-    def end(self, request: IdempotentCall, permits: int, epoch: int) -> None:
-        """Note that *request* got its *permits* in *epoch*."""
-        self._limits.note_taken(self.key, permits, epoch)
-        self.requests.end(request)  # last: an interruption after it undoes nothing
+    def release(self, permits: int, how: str = "1") -> Carried[bool]:
+        """Return the step that gives *permits* back, whether or not the caller has acquired them.
 
-    def restore(self, wanted: int, deadline: float) -> Op[bool]:
-        """Set the number of permits if it was missing; return whether it was set.
-
-        Without a number, tell that it is missing; tell also if there are not as many as *wanted*.
-        """
-        limits = self._limits
-        if self.named is not None:
-            limits.compare(self.kind, self.name, self.key, wanted, self.named)
-            query = scripts.semaphore_query(self.key, deadline=deadline)
-            missing = (yield from self.session.persist(query)) is None
-            return missing and (yield from self.set_up(deadline, lost=True))
-        if self.session.clock() < deadline and limits.first_wait(self.key):
-            free, found = yield from self._numbers(deadline)
-            if free is None:
-                limits.missing(self.kind, self.name)
-            elif found is not None:
-                limits.compare(self.kind, self.name, self.key, wanted, found)
-        return False
-
-    def release(self, permits: int, epoch: int | None = None) -> CarriedThrough:
-        """Add *permits* to the free ones, whether or not the caller has acquired them.
-
-        An interrupted release is still completed.
-
-        Args:
-            permits: how many.
-            epoch: in which they were taken, 0 if that is not known; None if they are the oldest
-                ones that this client has.
-
-        Raises:
-            ServerUnavailableError: no reply in time; the background goes on sending the
-                release for a while.
-            WrongTypeError: the key holds another kind of object.
-
-        Cost:
-            One round trip.
+        The semaphore is made if it is missing; with *how* ``"0"`` it is not, and the answer False.
 
         Source:
-            RSemaphore.release.
+            RSemaphore.release and releaseIfExists.
         """
-        permits, lost = check_permits(permits), self._limits.was_there(self.key)
-        return self._release(permits, create=0 if self.named or lost else 1, epoch=epoch)
+        permits = check_permits(permits)
+        if self._is_new():
+            how = "new"  # this client has acquired none
+        return self._given(permits, how)
 
-    def leave_to(self, step: CarriedThrough) -> None:
-        """Note that *step* gives back what a block took that nothing leaves.
-
-        If the client closes before *step* has an answer, it sends the same call, which counts once.
-        """
-        _ = step.begin()
-        self.session.open_blocks[step] = 1
-
-    def tell_gone(self, permits: int) -> None:
-        """Tell that *permits* came back to a semaphore that the server does not have."""
-        self._limits.gone(self.name, permits)
-
-    def release_if_exists(self, permits: int) -> CarriedThrough:
-        """Release as `release` does, if the semaphore exists; return whether it does.
-
-        Source:
-            RSemaphore.releaseIfExists.
-        """
-        return self._release(check_permits(permits), create=0)
-
-    def add_permits(self, permits: int) -> Step[bool]:
-        """Add *permits* for good, or take them away when negative.
-
-        The number of free ones may fall below 0.
-
-        Raises:
-            ServerUnavailableError: no reply in time; if it was executed, the background undoes it.
-            WrongTypeError: the key holds another kind of object.
-
-        Cost:
-            One round trip.
+    def add_permits(self, permits: int) -> Carried[bool]:
+        """Return the step that adds *permits* for good, or takes them away when negative.
 
         Source:
             RSemaphore.addPermits.
         """
-        permits = check_change(permits)
-        return self.requests.undone(
-            self.requests.begin(),
-            lambda request: self._add_script(request, permits, create=1),
-            partial(self.undo_script, added=True),
-            lambda again: self._add_script(again, -permits, create=0),
-        )
+        permits = check_permits(permits, -MAX_PERMITS)
+        if permits == 0:
+            raise ConfigError("adding 0 permits changes nothing; give a number above or below 0")
+        return self._given(permits, "add")
 
-    def set_permits(self, permits: int) -> Op[None]:
-        """Set the number of all permits, free and taken, to *permits*.
+    def _given(self, permits: int, how: str) -> Carried[bool]:
+        make = partial(self._releasing, permits, how)
+        return (Given if self._is_new() else Carried)(self, (how, permits), make, None)
 
-        While more than that are taken, the number of free ones is below 0.
+    def _is_new(self) -> bool:
+        """Return whether this client has not used the number that its code names."""
+        return self.permits is not None and not self.named.known(self.key, self.permits)
 
-        Raises:
-            ConfigError: the semaphore exists, and it is not known how many permits it has.
+    def note(self) -> None:
+        """Note that this client has used the number that its code names."""
+        if self.permits is not None:
+            self.named.note(self.key, self.permits)
 
-        Cost:
-            One round trip.
-        """
+    def set_permits(self, permits: int) -> Carried[bool]:
+        """Return the step that sets the number of all; False if nobody knows what is taken."""
         permits = check_permits(permits, 0)
-        if not (yield from self.requests.ask(scripts.semaphore_set, permits)):
-            raise ConfigError(
-                f"semaphore {self.name!r} was set up by another program, so nobody knows how many "
-                "of its permits are taken: use add_permits(difference), or delete() it first"
-            )
-        self._leave_alone()
-        _ = yield from self._extend()
+        self.note()  # another number than the named one is meant from now on
+        return self.carried(("set", permits), partial(self._setting, permits))
 
-    def drain_permits(self) -> Step[int]:
-        """Take all permits that are free.
-
-        Return how many. If the number of free ones is below 0, it is set to 0, and the negative
-        number is returned.
-
-        Raises:
-            ServerUnavailableError: no reply in time; the background gives back what was taken.
-            WrongTypeError: the key holds another kind of object.
-            ReplicationError: as for `acquire`.
-
-        Cost:
-            One round trip.
-
-        Source:
-            RSemaphore.drainPermits.
-        """
-        request = self.requests.begin()
-        return self.requests.undone(
-            request,
-            self._drain_script,
-            self.undo_script,
-            lambda again: self.release_script(again, cast("int", request.answer), 0, 0),
+    def unknown_total(self) -> ConfigError:
+        """Return the error for a number that cannot be set."""
+        return ConfigError(
+            f"semaphore {self.name!r} was set up by another program, so nobody knows how many "
+            "of its permits are taken: use add_permits(difference), or delete() it first"
         )
 
-    def try_set_permits(self, permits: int) -> Op[bool]:
-        """Create the semaphore with *permits* unless it exists; return whether it was created.
-
-        Cost:
-            One round trip.
+    def try_set_permits(self, permits: int) -> Carried[bool]:
+        """Return the step that makes the semaphore with *permits* unless it exists.
 
         Source:
             RSemaphore.trySetPermits.
         """
-        made = yield from self._try_set(permits)
-        _ = yield from self._extend()
-        return made
+        permits = check_permits(permits, 0)
+        return self.carried(("make", permits), partial(self._making, permits))
 
-    def _try_set(self, permits: int, deadline: float = NEVER) -> Op[bool]:
-        return self.requests.ask(scripts.semaphore_try_set, check_permits(permits, 0), deadline)
+    def drain_permits(self) -> Draining:
+        """Return the step that takes all permits that are free, and tells how many.
 
-    def delete(self) -> Op[bool]:
-        """Remove the semaphore; return whether there was one; one round trip.
+        Source:
+            RSemaphore.drainPermits.
+        """
+        return Draining(self)
+
+    def delete(self) -> Carried[bool]:
+        """Return the step that removes the semaphore, and tells whether there was one.
 
         Source:
             RSemaphore.delete.
         """
-        self._limits.note_over(self.key)
-        return delete(self.requests, self.key)
+        return self.carried(("delete",), self._deleting)
 
     def available_permits(self) -> Op[int]:
         """Return how many permits are free; one round trip."""
-        return (yield from self.session.persist(scripts.semaphore_query(self.key))) or 0
+        script, keys = scripts.SEMAPHORE_QUERY[self.session.publish], (self.key, self._total)
+        call = Eval(script, keys, (self._makes, self.idle, self.channel), spare_keys=1)
+        found: Numbers = yield from self.session.persist(call, NEVER)
+        self.compare(found, 0, waits=False)
+        return found.free or 0
 
-    def acquire_script(self, request: IdempotentCall, permits: int, deadline: float) -> Eval[int]:
-        """Return the script that takes *permits*, without a place in the queue."""
-        call = self.requests.script(request, scripts.semaphore_acquire, (permits,), deadline)
-        call.patient = True
-        if self.session.replicas is not None:
-            self._confirm(call)
-        return call
-
-    def _confirm(self, call: Eval[bool] | Eval[int]) -> None:
-        """Ask replicas to confirm the permits that *call* takes."""
-        if self.session.replicas is not None:
-            what = f"{self.kind} {self.name!r}"
-            call.replication = Replication(self.session.replicas, what, bool, NEVER)
-
-    def _release(self, permits: int, create: int, epoch: int | None = None) -> CarriedThrough:
-        if epoch is not None:
-            self._limits.give_back_of(self.key, permits, epoch)
-        else:
-            epoch, earlier = self._limits.give_back(self.key, permits)
-            if earlier:
-                self.tell_gone(earlier)
-                permits -= earlier
-        return self.requests.carried_through(self.release_script, permits, create, epoch)
-
-    def release_script(
-        self, request: IdempotentCall, permits: int, create: int, epoch: int
-    ) -> Eval[int]:
-        """Return the script that gives back *permits*; those of another *epoch* do not count."""
-        return self.requests.script(request, scripts.semaphore_release, (permits, create, epoch))
-
-    def _drain_script(self, request: IdempotentCall) -> Eval[int]:
-        call = scripts.semaphore_drain(self.key, request)
-        self._confirm(call)
-        return call
-
-    def _add_script(self, request: IdempotentCall, permits: int, create: int) -> Eval[bool]:
-        return self.requests.script(request, scripts.semaphore_add, (permits, create))
-
-    def undo_script(self, request: IdempotentCall, *, added: bool = False) -> Eval[bool]:
-        told = self.session.publish, self.channel
-        return scripts.semaphore_undo(self.key, request, *told, total=True, added=added)
-
-    def standing_script(
-        self, request: IdempotentCall, permits: int, deadline: float, place: Place
-    ) -> Eval[int]:
-        """Return the script that takes *permits*, or makes the client stand at its *place*."""
-        call = self.requests.made(request, scripts.semaphore_acquire, (permits,), deadline)
-        call.patient = True
-        others_wait, keep, _ = self.queue.stand(permits, place)
-        stand_in_queue(call, place.client, self.channel, others_wait=others_wait, keep=keep)
-        self._confirm(call)
-        return call
+    def compare(self, found: Numbers, wanted: int, *, waits: bool) -> None:
+        """Warn, once each, if the server has another number, too few of them, or none at all."""
+        named, all_ = self.named, found.total
+        if self.permits is not None and self._is_new():
+            self.note()
+            # If Java has set the number, at least those exist that are free.
+            there = max(all_ or 0, found.free or 0)
+            if there > self.permits or (all_ is not None and there < self.permits):
+                named.differs(self.name, there, self.permits)
+        if found.left >= 0:
+            return
+        most = self.permits if all_ is None else all_
+        if most and wanted > most and named.first(self.key, wanted):
+            named.too_many(self.kind, self.name, wanted, most)
+        if waits and found.free is None and self.permits is None and named.first(self.key):
+            named.missing(self.kind, self.name)
 
 
-def delete(requests: IdempotentCalls, key: str, leases: str = "") -> Op[bool]:
-    """Remove the semaphore *key* of either kind; *leases* is the second key of a leased one."""
-    request = requests.begin()
-    return (yield from requests.answer_to(request, scripts.semaphore_delete(key, request, leases)))
+class Given(Carried[bool]):
+    """The first use by this client of a number that its code names: what it makes is no other one."""
+
+    __slots__ = ()
+
+    def done(self, answer: Any) -> bool:
+        """Take the answer."""
+        self._note()
+        return super().done(answer)
+
+    def give_up(self) -> None:
+        """Complete it without the caller."""
+        if self.call.over is None:
+            self._note()
+        super().give_up()
+
+    def _note(self) -> None:
+        semaphore: Any = self.call.lock
+        semaphore.note()
 
 
-def out_of_time(kind: str, name: str, permits: int, timeout: float) -> AcquireTimeoutError:
-    """Return the error for permits that did not become free in time."""
-    what = "a permit" if permits == 1 else f"{permits} permits together"
-    return AcquireTimeoutError(
-        f"{kind} {name!r} did not have {what} to give in {timeout:g} s", name=name, timeout=timeout
-    )
+class Taking(Step[bool]):
+    """An acquire of some permits; the result is whether they were taken.
+
+    Attributes:
+        has: what its block has to give back; None if it is for no block.
+    """
+
+    __slots__ = (
+        "_call", "_deadline", "_entry", "_permits", "_semaphore", "_timeout", "has",
+    )  # fmt: skip
+
+    def of(
+        self,
+        semaphore: Semaphore,
+        permits: int,
+        deadline: float,
+        timeout: float | None,
+        entry: object,
+    ) -> Self:
+        """Begin; return this step. The arguments are those of `Semaphore.acquire`."""
+        self._semaphore, self._permits, self._deadline = semaphore, permits, deadline
+        self._timeout, self._entry = timeout, entry
+        self._call: Call | None = None
+        self.has: Call | None = None
+        self.result = False
+        return self
+
+    def begin(self) -> Eval[Any] | None:
+        """Return the first try, unless others of this client wait, or left something here."""
+        semaphore, session = self._semaphore, self._semaphore.session
+        call = self._call = semaphore.new_call()
+        session.calls[call] = None
+        if session.lines or session.unreleased:
+            if session.garbage.of(semaphore.key):
+                return None
+            line = session.lines.get(semaphore.standing)
+            if line is not None and line.waiters and self._deadline > session.clock():
+                return None
+        call.sent_at, call.asking = session.clock(), True
+        return semaphore.asking(call, self._permits)
+
+    def done(self, answer: Any) -> bool:
+        """Take the answer; return whether the permits were taken."""
+        semaphore, call = self._semaphore, self._call
+        assert call is not None
+        if answer.__class__ is Numbers:
+            waits = self._deadline > semaphore.session.clock()
+            semaphore.compare(answer, self._permits, waits=waits)
+            if answer.left < 0:
+                call.asking = False
+                return False
+        if self._entry is not None:
+            self.has = semaphore.keep(call, self._permits, self._entry)
+        self.result = True
+        if self.has is None:
+            semaphore.settle(call)
+        semaphore.session.calls.pop(call, None)
+        return True
+
+    def rest(self, failure: Exception | None) -> Op[bool]:
+        """Ask again after *failure*, or wait."""
+        call, session = self._call, self._semaphore.session
+        assert call is not None
+        line = session.lines.get(self._semaphore.standing)
+        stands = not call.sent_at and line is not None and line.waiters
+        if (failure is not None or not call.sent_at) and not stands:
+            made = self._semaphore.asking(call, self._permits)
+            if self.done((yield from session.attempt(made, self._deadline, call, failure))):
+                return True
+        if session.clock() < self._deadline and (yield from self._wait(call)):
+            return True
+        session.give_up(call)
+        if not call.unknown:
+            self._semaphore.settle(call)
+        if self._timeout is None:
+            return False
+        semaphore = self._semaphore
+        raise out_of_time(semaphore.kind, semaphore.name, self._permits, self._timeout)
+
+    def _wait(self, call: Call) -> Op[bool]:
+        """Stand in line, and ask when it is rung; return whether the permits were taken."""
+        semaphore, session = self._semaphore, self._semaphore.session
+        call.wish, call.wants = session.outside.wish(semaphore.key), self._permits
+        came = session.queues.stand(call)
+        if len(came.line.waiters) > 1:
+            # Those in front of it hear all; else it may have come too late to hear.
+            came.sent = 1.0
+        while (yield from news_for(call, self._deadline)) is not None:
+            place = call.place
+            assert place is not None
+            line, place.sent = place.line, 1.0
+            made = semaphore.asking(call, self._permits)
+            answer = yield from session.attempt(made, self._deadline, call)
+            free = answer if answer.__class__ is int else answer.free or 0
+            if self.done(answer):
+                self._ring_next(call, line, answer if answer.__class__ is int else answer.left)
+                return True
+            session.queues.put_off(line, NEVER)
+            if semaphore.idle:
+                line.look_in(semaphore.idle / 4000)
+            _ring(line, free)
+        return False
+
+    def _ring_next(self, call: Call, line: Line, left: int) -> None:
+        """Let the next one ask if there may be something for it: *left*, or what was told since."""
+        session, told = self._semaphore.session, call.place is not None and call.place.told is LOOK
+        session.queues.forget(call)
+        if told:
+            line.look(session.clock())
+        elif left:
+            _ring(line, left)
+
+    def give_up(self) -> None:
+        """Give back what was taken, or may still be; no I/O, and repeatable."""
+        semaphore, call = self._semaphore, self._call
+        if call is None:
+            return
+        if not self.result:
+            if self.has is not None:  # a signal has come before the result
+                semaphore.session.calls.pop(self.has, None)
+            semaphore.session.give_up(call)
+            return
+        if self.has is None:
+            fresh = semaphore.new_call()
+            has = semaphore.keep(fresh, self._permits, self)
+            self.has = has
+        self.has.entries.clear()
+        semaphore.session.give_up(self.has)
+
+
+class Draining(Step[int]):
+    """Takes all permits that are free."""
+
+    __slots__ = ("_back", "_call", "_semaphore")
+
+    def __init__(self, semaphore: Semaphore) -> None:
+        self._semaphore, self._call = semaphore, semaphore.new_call()
+        self.result = 0
+
+    def begin(self) -> Eval[Any]:
+        """Return the script."""
+        call, session = self._call, self._semaphore.session
+        session.calls[call] = None
+        call.sent_at, call.asking = session.clock(), True
+        return self._semaphore.draining(call)
+
+    def done(self, answer: Any) -> bool:
+        """Take the answer."""
+        self.result = answer
+        self._semaphore.session.calls.pop(self._call, None)
+        return True
+
+    def rest(self, failure: Exception | None) -> Op[int]:
+        """Send it again after *failure*."""
+        made = self._semaphore.draining(self._call)
+        answer = yield from self._semaphore.session.persist(made, NEVER, self._call, failure)
+        _ = self.done(answer)
+        return self.result
+
+    def give_up(self) -> None:
+        """Give back what was taken, or may still be."""
+        self._semaphore.session.give_up(self._call)
+
+
+def _ring(line: Line, free: int) -> None:
+    """Let the oldest of *line* ask that wants no more than is *free*."""
+    for call in list(line.waiters):
+        place = call.place
+        if place is not None and isinstance(call, Call) and call.wants <= free:
+            place.tell(LOOK)
+            return

@@ -1,1 +1,1 @@
-"""Waiters, their places, and who is next. Only this folder changes a waiter or a place."""
+"""Who waits: places, lines, and the wait itself."""

@@ -1,301 +1,441 @@
-"""A client's places in the queues on the servers, and the channels that its waiters need.
+"""The waiters of one client, each of which stands in the server's queue itself.
 
-Theory. A client that waits for a plain, fenced or write lock, or for permits, has a `Place` in the
-server's queue. It has one for each line of its waiters. It also subscribes to a channel of its own,
-whose messages tell that it is next (`QueueSubscription`). It keeps the subscription for a while. So
-a client that waits often need not subscribe each time.
+A hold that waits is PENDING and has a `Place`: what a waiting acquire knows. Its member of the
+server's queue is its holder id. A release makes the first member the holder, and tells its client;
+the waiter starts without asking.
 
-`Waiters` are the local queues on top of that. Each method of this file that has no lock of its own
-is called with the mutex of those.
+    the hold              place    told      its waiter
+    -----------------     -------  -------   -----------------------------------------------------
+    PENDING               None     -         tries once, without a place
+    PENDING               a Place  None      waits for its bell, or its deadline
+    PENDING               a Place  LOOK      asks the server
+    PENDING               a Place  News      starts if enough of the grant is left, else it asks
+    PENDING               a Place  any       in a condition: see `Row`
+    HELD                  a Place  any       holds; `prolong_at`: when a grant is made a lease
+    LOST or ENDED         a Place  any       has gone; a release takes its place, or what it got
+
+Each name with waiters has a `Line`. Messages are hints: whoever is unsure asks, and a grant for
+somebody unknown is released. Nobody here waits with a timer of his own: the client's upkeep lets
+the oldest of a line look when that is due, and the answer tells if another of them was missed.
+
+There is no mutex: each step is one method of a dict, so a signal may strike anywhere.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from interlock._core.model import names
-from interlock._core.queue.lines import section
+from interlock._core.model.effects import NEVER
+from interlock._core.model.hold import KEPT, SLACK, Hold
+from interlock._core.model.names import GRANT, packed_text
+from interlock._core.scripts.replies import LOOK, News, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Sequence
 
-    from interlock._core.queue.lines import Line
-    from interlock._core.queue.waiter import Claim
+    from interlock._core.locks.base import Lock
+    from interlock._core.upkeep.garbage import Garbage
 
-IDLE_LOOKS = 1
-"""How many looks of the subscriber an idle channel outlasts; the next one unsubscribes."""
+POLL, LONGEST_POLL, PER_LOOK = 2.0, 4.0, 500
+"""Seconds between two looks of a client at a name; they grow by POLL for each PER_LOOK waiters."""
+COURTESY = 0.02
+"""Seconds for which a free lock is left to Java."""
+DEAF = 0.1
+"""Seconds between two tries while messages do not come."""
+EARLY = 0.1
+"""Seconds after which the first waiter for a read/write lock looks."""
+REST = 1.0
+"""Seconds after the last waiter of a line for which its messages are still heard."""
+TICK = 0.5
+"""Seconds between two looks of the upkeep at grants, while there are waiters."""
 
 
-class Subscriptions(Protocol):
-    """Subscribes to channels; both calls return at once."""
+class Client(Protocol):
+    """The session, as the queues see it."""
 
-    def subscribe(self, channel: str) -> None:
-        """Ask for the messages of *channel*."""
+    client_id: str
+    garbage: Garbage
+    due: float
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Return the client's clock."""
         ...
 
-    def unsubscribe(self, channel: str) -> None:
-        """Ask for no more messages of *channel*."""
+    @property
+    def random(self) -> Callable[[], float]:
+        """Return a number from 0 to 1 by chance."""
         ...
 
-
-class QueueSubscription:
-    """The subscriptions of a client that stands in the server's queue of one lock or semaphore.
-
-    They last while somebody waits here, and a while longer. So a client that waits often need not
-    subscribe each time.
-
-    Attributes:
-        wake: the channel on which the client hears that it is next.
-        channels: all channels to subscribe to. The confirmation of the last one stands for all.
-        counted: whether scripts count the client as one that only needs to hear of its turn. It is
-            False once somebody waited here without a place: then the client must hear each release.
-        heard: whether the channels were subscribed to.
-        idle: how often the subscriber has looked since somebody waited here.
-        parts: the lines in which the client has a place.
-    """
-
-    __slots__ = ("channels", "counted", "heard", "idle", "parts", "wake")
-
-    def __init__(self, channel: str, client: str, *, counted: bool) -> None:
-        self.wake = names.wake_channel(channel, client)
-        self.channels: tuple[str, ...] = (channel, names.waiting_channel(channel), self.wake)
-        self.heard, self.counted = False, True
-        self.idle = 0
-        self.parts: set[Line] = set()
-        if not counted:
-            self.discount()
-
-    def discount(self) -> None:
-        """Hear of each release from the next subscription on."""
-        self.counted = False
-        self.channels = (self.channels[0], self.wake)
+    @property
+    def wake(self) -> Callable[[object], object]:
+        """Return what puts something into the client's inbox."""
+        ...
 
 
 class Place:
-    """A client's place in the server's queue, for one line.
-
-    It lasts as long as its `QueueSubscription`.
+    """What a waiting acquire knows.
 
     Attributes:
-        client: its name in the queue, which begins with the client's id.
-        queue: the key of the queue.
-        taken: whether the client may stand in the queue.
-        others_wait: whether the newest request asked to stay there after it is granted.
-        remaining: seconds that remained of the holder's lease when the client was refused last.
-        woken: whether a wake-up came while nobody waited here.
-        claim: a message that came then, since the newest request of the holder that it is for.
-        holder: the holder id in whose name the client stood there last; empty if in its own.
-        bare: whether it may stand there in its own name.
+        line: where it waits.
+        number: by which messages call its hold.
+        bell: ends its wait; any thread may call it. None before it has waited.
+        told: see above. It is overwritten only by what its reader would have asked for anyway.
+        came: its place in the queue, as the server told it last.
+        sent, refused: when a try was sent, by our clock, and refused, by the server's.
+        open: whether a release granted the lock.
+        prolong_at: when the grant is due to be made a whole lease; NEVER if it is none.
+        before: what is garbage with its hold, and released before that: see `objects.condition`.
     """
 
     __slots__ = (
-        "bare", "claim", "client", "holder", "others_wait", "queue", "remaining", "taken", "woken",
+        "before", "bell", "came", "line", "number", "open", "prolong_at", "refused", "sent", "told",
     )  # fmt: skip
 
-    def __init__(self, channel: str, client: str) -> None:
-        self.client = client
-        self.queue = names.waiting_queue(channel)
-        self.taken = self.others_wait = self.woken = self.bare = False
-        self.remaining = 0.0
-        self.holder = ""
-        self.claim: Claim | None = None
+    def __init__(self, line: Line, number: bytes) -> None:
+        self.line, self.number = line, number
+        self.bell: Callable[[], object] | None = None
+        self.told: News | None = None
+        self.sent, self.refused, self.came = 0.0, 0, 0
+        self.open, self.prolong_at = False, NEVER
+        self.before: tuple[Hold, ...] = ()
 
-    def stand(self, others_wait: bool, holder: str = "") -> None:
-        """Note a request that puts the client into the queue, to stay if *others_wait*.
+    def tell(self, news: News) -> None:
+        """Tell its waiter *news*; any thread may."""
+        if self.told is None or self.told is LOOK:
+            self.told = news
+        bell = self.bell
+        if bell is not None:
+            bell()
 
-        If *holder* is given, the client stands there in its name. A message for another holder
-        stays: that one may have been refused, and be about to wait.
+    @property
+    def former(self) -> int:
+        """The place that it may have lost only because nobody listened for a moment; or 0."""
+        return 0 if self.refused else self.came
+
+    def take(self) -> News | None:
+        """Return what it was told since the last call; only its waiter may call this."""
+        news = self.told
+        if news is not None:  # else it might overwrite what comes just now
+            self.told = None
+        return news
+
+    def granted_until(self, news: News, lease: float, now: float) -> float:
+        """Return the end of a grant that *news* tell of; 0 if its waiter had better ask.
+
+        The server refused us no earlier than we sent that try. So the grant began no earlier than
+        the same time after that, by a clock that may be a little slower.
         """
-        self.taken, self.woken, self.others_wait, self.holder = True, False, others_wait, holder
-        if self.claim is not None and holder and self.claim.is_for(holder):
-            self.claim = None
-        self.bare = self.bare or not holder
-
-    def refused(self, remaining: float) -> None:
-        """Note that the client may have to wait for *remaining* seconds."""
-        self.remaining = remaining
-
-    def granted(self) -> None:
-        """Note that the newest request was granted."""
-        self.taken = self.bare = self.others_wait
-        self.holder = ""
-
-    def left(self) -> None:
-        """Note that the holder in whose name the client stood there has got the lock."""
-        self.taken, self.holder = self.bare, ""
+        passed = (news.at - self.refused) / 1e6
+        begun, span = self.sent + passed * KEPT, min(GRANT, lease)
+        until = begun + span * KEPT - SLACK
+        if self.refused and passed > 0 and begun <= now and until - now > span / 2:
+            return until
+        return 0.0
 
 
-class Places:
-    """The places of one client, and what it subscribes to.
-
-    Args:
-        mutex: guards all of it, which any thread may use.
-        subscriptions: hears when a channel gets its first waiter, and when nobody needs it any
-            more.
+class Line:
+    """The waiters of one client for one name, in the order in which they came.
 
     Attributes:
-        hearing: False while there is no subscriber connection, so that messages may be missed; the
-            driver sets it.
-        places: the client's places in the server's queues, by line.
-        allows_places: whether places are possible; False if the server refused their channels.
-        tell_refusal: called then; the session sets it.
+        lock: one of the locks with that name.
+        channels: those that are subscribed to by one command; the last one wakes this client.
+        waiters: those who wait for a bell, or are about to.
+        heard: whether the server sends us the messages of the name.
+        asked: whether it has been asked to.
+        deaf: whether it cannot: then its waiters say so where they stand, and the oldest one asks
+            again and again, at the server's pace.
+        heard_at: when it was last made sure how they are told; NEVER while it is not.
+        look_at: when the oldest waiter shall look.
+        readers: who was in when one of them looked last, and how deep: some may be dead.
+        found: when one of them looked at a gate last, what it found, and for how many seconds
+            nobody had looked before.
+        left_at: when the last one left.
+        rows: those of its waiters who stand in conditions, by the key of each.
     """
 
-    def __init__(self, mutex: AbstractContextManager[object], subscriptions: Subscriptions) -> None:
-        self._mutex = mutex
-        self._subscriptions = subscriptions
-        self.hearing = False
-        self.places: dict[Line, Place] = {}
-        self.allows_places = True
-        self.tell_refusal: Callable[[], None] = lambda: None
-        # The lines that have waiters, by their channels.
-        self._lines: dict[str, list[Line]] = {}
-        self._queue_subscriptions: dict[str, QueueSubscription] = {}
-        # The objects whose messages come on a wake channel: a lock and a read/write lock of one
-        # name have the same.
-        self._woken_by: dict[str, dict[str, None]] = {}
+    __slots__ = (
+        "_client", "asked", "channels", "deaf", "found", "heard", "heard_at", "left_at", "lock", "look_at", "readers",
+        "rows", "waiters",
+    )  # fmt: skip
 
-    def place_for(self, line: Line, client: str, me: str = "", *, waits: bool = True) -> None:
-        """Make a place in the server's queue for this client while it waits for *line*.
+    def __init__(self, client: Client, lock: Lock) -> None:
+        self._client, self.lock = client, lock
+        self.channels = lock.channels(client.client_id)
+        self.waiters: dict[Hold, None] = {}
+        self.heard = self.asked = self.deaf = False
+        self.look_at, self.left_at, self.heard_at = NEVER, 0.0, NEVER
+        self.readers: tuple[bytes, ...] = ()
+        self.rows: dict[str, Row] = {}
+        self.found: tuple[float, Any, float] = 0.0, None, 0.0
 
-        Args:
-            line: what is waited for.
-            client: the client's id.
-            me: its name in the queue, if that is not *client*.
-            waits: whether somebody waits, or is about to.
+    @property
+    def used(self) -> bool:
+        """Whether somebody waits, in a condition or not."""
+        if self.waiters:
+            return True
+        for row in list(self.rows.values()):  # noqa: SIM110 - a generator's end swallows a Ctrl-C
+            if row.waiters:
+                return True
+        return False
+
+    @property
+    def ready(self) -> bool:
+        """Whether its waiters may stand in the queue: it is known how they learn of a grant."""
+        return self.heard or self.deaf
+
+    def look_in(self, seconds: float) -> None:
+        """Let the oldest waiter look in *seconds*, or earlier."""
+        client = self._client
+        now = client.clock()
+        at = now + seconds
+        self.look_at = min(self.look_at, at)
+        # The upkeep comes once a second at least while grants may need it.
+        if client.due > min(self.look_at, now + 2 * TICK):
+            client.wake(None)
+
+    def look(self, now: float) -> None:
+        """Let the oldest waiter look that is not about to do so, and set the timer anew.
+
+        One of each class: who stands in no queue of the server does not look for those who do.
         """
-        with self._mutex:
-            if not self.allows_places:
-                return
-            whole = line if type(line) is str else line[0]  # `channel_of` inlined
-            subscription = self._queue_subscriptions.get(whole)
-            if subscription is None:
-                parts = self._lines.get(whole, ())
-                counted = all(part in self.places or part == line for part in parts)
-                subscription = self._queue_subscriptions[whole] = QueueSubscription(
-                    whole, client, counted=counted
-                )
-                self._woken_by.setdefault(subscription.wake, {})[whole] = None
-                if parts or not waits:
-                    # Earlier waiters need no place, and only subscribed to the channel. If nobody
-                    # waits, the subscriber looks until it is time to forget the subscription.
-                    subscription.heard = True
-                    self._subscriptions.subscribe(whole)
-            subscription.idle = 0  # it stays until the waiter has come
-            if line not in self.places:
-                self.places[line] = Place(whole, me or client)
-                subscription.parts.add(line)
+        self.look_at = now + (POLL if self.heard else DEAF)
+        looked = set[type]()
+        for hold in list(self.waiters):
+            place, kind = hold.place, type(hold)
+            if kind in looked:
+                continue
+            if place is not None and place.told is None:
+                place.tell(LOOK)
+                looked.add(kind)
+            elif self.lock.in_turn:  # it rings the next one, or else that would overtake it
+                looked.add(kind)
 
-    def channels_of(self, channel: str, *, leaving: bool = False) -> tuple[str, ...]:
-        """Return all channels to subscribe to for *channel*, or if *leaving* to unsubscribe from.
+    def look_all(self, before: float = NEVER) -> None:
+        """Let all look that were not refused since *before*: they may have lost their places."""
+        for hold in list(self.waiters):
+            place = hold.place
+            if place is not None and place.refused < before:
+                place.tell(LOOK)
+        for row in list(self.rows.values()):
+            row.look(self._client.clock())
 
-        A lock and a read/write lock of one name have all but the first in common. Those stay while
-        the other one needs them.
-        """
-        subscription = self._queue_subscriptions.get(channel)
-        if subscription is None:
-            return (channel,)
-        if not leaving:
-            return subscription.channels
-        needed: set[str] = set()
-        for whole in self._woken_by.get(subscription.wake, ()):
-            other = self._queue_subscriptions.get(whole)
-            if other is not None and other is not subscription and other.heard:
-                needed.update(other.channels)
-        return tuple(each for each in subscription.channels if each not in needed)
-
-    def channels(self) -> list[str]:
-        """Return the channels that have waiters."""
-        with self._mutex:
-            return list(self._lines)
-
-    def _meaning(self, whole: str, payload: bytes) -> tuple[list[Line], float]:
-        """Return the lines that a message is for, and how many seconds they wait first."""
-        number, _, wanted = payload.partition(b":")
-        # A message of unknown form is a wake-up, and nothing more.
-        patience = int(number[:4]) / 1000 if number.isdigit() else 0.0
-        if not payload:
-            return list(self._queue_subscriptions[whole].parts), patience
-        part = section(whole, wanted[:20].decode(errors="replace"))
-        return [part if part in self.places else whole], patience
-
-    def look_for_idle(self) -> None:
-        """Unsubscribe from channels that were idle at this look and the `IDLE_LOOKS` before it."""
-        with self._mutex:
-            for whole, subscription in list(self._queue_subscriptions.items()):
-                if whole in self._lines:
-                    continue
-                subscription.idle += 1
-                if subscription.idle > IDLE_LOOKS:
-                    if subscription.heard:
-                        self._subscriptions.unsubscribe(whole)
-                    del self._queue_subscriptions[whole]
-                    woken = self._woken_by[subscription.wake]
-                    del woken[whole]
-                    if not woken:
-                        del self._woken_by[subscription.wake]
-                    for part in subscription.parts:
-                        del self.places[part]
-
-    def refused(self) -> None:
-        """Do without places: the server refused a subscription to this client."""
-        with self._mutex:
-            if not self._queue_subscriptions:
-                return
-            self.allows_places = False
-            heard: list[str] = []
-            for whole, subscription in self._queue_subscriptions.items():
-                if subscription.heard:
-                    heard.append(whole)
-                    self._subscriptions.unsubscribe(whole)
-                    subscription.heard = False
-            self._queue_subscriptions.clear()
-            self.places.clear()
-            self._woken_by.clear()
-            for whole in heard:
-                if whole in self._lines:
-                    self._subscriptions.subscribe(whole)
-        self.tell_refusal()
-
-    def _open(self, line: Line) -> bool:
-        """Hear the channel of *line* for its first waiter; return whether that may ask at once."""
-        whole = line if type(line) is str else line[0]  # `channel_of` inlined
-        parts = self._lines.get(whole)
-        subscription, place = self._queue_subscriptions.get(whole), self.places.get(line)
-        heard = subscription is not None and subscription.heard
-        # A confirmed subscription makes the waiter ask. Without a new one, it may ask at once.
-        should_ask = place is None or place.woken or not place.taken
-        if subscription is not None and place is None and subscription.counted:
-            if heard:
-                self._subscriptions.unsubscribe(whole)
-            subscription.discount()
-            subscription.heard = heard = False
-        if parts is None:
-            self._lines[whole] = [line]
-            # Once more if there is no connection: there may have been no thread to open one.
-            if not heard or not self.hearing:
-                self._subscriptions.subscribe(whole)
-            should_ask = heard and should_ask
+    def listen(self, *, can: bool) -> None:
+        """Note that its messages come from now on, or that they cannot: all its waiters ask."""
+        self.heard, self.deaf, self.heard_at = can, not can, self._client.clock()
+        self.look_at = self.heard_at + POLL
+        if self.lock.in_turn:
+            self.look(self.heard_at)
         else:
-            if line not in parts:
-                parts.append(line)
-            if subscription is not None and not heard:
-                # The waiters before it needed no subscription.
-                self._subscriptions.subscribe(whole)
-        if subscription is not None:
-            subscription.heard = True
-            subscription.idle = 0
-        return should_ask
+            self.look_all()
 
-    def _close(self, line: Line) -> None:
-        """Note that nobody stands in *line* here; hear its channel no longer if it has no other."""
-        whole = line if type(line) is str else line[0]  # `channel_of` inlined
-        parts = self._lines.get(whole)
-        if parts and line in parts:
-            parts.remove(line)
-        if not parts:
-            _ = self._lines.pop(whole, None)
-            subscription = self._queue_subscriptions.get(whole)
-            if subscription is None or not subscription.heard:
-                self._subscriptions.unsubscribe(whole)
+    def deafen(self) -> None:
+        """Note that no message comes any more: the server may be another one, with another clock."""
+        self.heard, self.asked, self.deaf, self.heard_at = False, False, False, NEVER
+        standing = [hold for row in list(self.rows.values()) for hold in list(row.waiters)]
+        for hold in [*list(self.waiters), *standing]:
+            if hold.place is not None:
+                hold.place.refused = 0
+        self.look_in(0.0)
+
+
+class Row:
+    """The waiters at *line* in one condition.
+
+    Each has a place in the condition on the server, and is to be the next hold of its owner. A
+    notification moves it to the queue of the lock, without a message: the grant has one. It wakes if
+    it is granted the lock, or if a look finds it no longer in the condition: then it asks for the
+    lock. Every 2 s one look names all of them, and keeps the condition.
+
+    Attributes:
+        waiters: each with its member on the server, in the order in which they came.
+        look_at: when the oldest one shall look for all.
+    """
+
+    __slots__ = ("_poll", "line", "look_at", "waiters")
+
+    def __init__(self, line: Line) -> None:
+        self.line = line
+        self.waiters: dict[Hold, str] = {}
+        self.look_at, self._poll = 0.0, POLL
+
+    def stand(self, hold: Hold, member: str, now: float) -> None:
+        """Let *hold* stand here as *member*."""
+        # Who cannot listen learns of a grant by a look alone.
+        poll = DEAF if member.endswith("?") else POLL
+        if not self.waiters:
+            self.look_at, self._poll = now + poll, poll
+        elif poll < self._poll:
+            self.look_at, self._poll = min(self.look_at, now + poll), poll
+        self.waiters[hold] = member
+
+    def leave(self, hold: Hold, now: float) -> None:
+        """Note that *hold* stands here no longer; if it was about to look, the next one does."""
+        place = hold.place
+        if self.waiters.pop(hold, None) is None or place is None:
+            return
+        if place.told is LOOK and self.waiters:
+            self.look(now)
+        if not self.line.used:
+            self.line.left_at = now
+
+    def look(self, now: float) -> None:
+        """Let the oldest waiter look that is not about to do so, or to wake."""
+        self.look_at = now + self._poll
+        for hold in list(self.waiters):
+            place = hold.place
+            if place is not None and place.told is None:
+                place.tell(LOOK)
+                return
+
+    def gone(self, holds: Sequence[Hold]) -> None:
+        """Wake *holds*, which a look did not find in the condition."""
+        for hold in holds:
+            place = hold.place
+            if self.waiters.pop(hold, None) is not None and place is not None:
+                place.tell(LOOK)
+
+
+class Queues:
+    """The places of one client.
+
+    Attributes:
+        lines: by what each lock calls it.
+        places: all holds that have ever had a place, by their numbers, until they have ended and
+            are no garbage. Whatever comes for a number that is not in here is for nobody.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.lines: dict[str, Line] = {}
+        self.places: dict[bytes, Hold] = {}
+
+    def stand(self, hold: Hold) -> Place:
+        """Make *hold* a waiter of its name, unless it is; before it asks for a place, or waits."""
+        place = self.know(hold)
+        place.line.waiters[hold] = None
+        return place
+
+    def know(self, hold: Hold) -> Place:
+        """Return the place of *hold*, at the line that there is now: messages find it from now on."""
+        lock = hold.lock
+        line = self.lines.get(lock.standing)
+        if line is None:
+            line = self.lines.setdefault(lock.standing, lock.line(self._client, lock))
+        place = hold.place
+        if place is None:
+            place = hold.place = Place(line, hold.number)
+            self.places[place.number] = hold
+        place.line = line
+        return place
+
+    def leave(self, hold: Hold) -> None:
+        """Note that *hold* waits no more; if it has ended while it looked, the next oldest looks."""
+        place = hold.place
+        if place is None:
+            return
+        line = place.line
+        looked = hold.over is not None and (hold.asking or place.told is LOOK)
+        looked = looked and hold in line.waiters  # or that was passed on before
+        line.waiters.pop(hold, None)
+        if looked and line.waiters:
+            line.look(self._client.clock())
+        elif not line.used:
+            line.left_at = self._client.clock()
+
+    def refused(self, hold: Hold, answer: Refusal) -> None:
+        """Take the *answer* to a try of *hold*, which stands in the queue now."""
+        place = hold.place or self.stand(hold)
+        line = place.line
+        if answer.joined and place.refused:
+            line.look_all(answer.at - 1e5)  # its place was lost, so perhaps theirs too
+        # What comes by a later subscription may be from another server, with another clock.
+        place.came = answer.came
+        place.sent, place.refused = hold.sent_at, answer.at if hold.sent_at >= line.heard_at else 0
+        self.put_off(line, answer.left, answer.length)
+        if hold.lock.sides:
+            self._name(line, answer)
+        if answer.missed:
+            self.tell(hold.lock, answer.missed, LOOK)
+
+    def _name(self, line: Line, answer: Refusal) -> None:
+        """Note the readers that *answer* names, for the next look.
+
+        The first two looks come early: a writer may wait for a moment only, again and again, and a
+        dead reader would keep it out for as long as others read.
+        """
+        first = len(line.waiters) == 1 if answer.joined else answer.readers and not line.readers
+        if first:
+            line.look_in(EARLY)
+        if not answer.joined:
+            line.readers = answer.readers
+
+    def put_off(self, line: Line, left: float, length: int = 1) -> None:
+        """Set the timer of *line*: the lock is taken for *left* seconds, and *length* wait."""
+        if left < 0:
+            line.look_in(COURTESY)
+        else:
+            longest = DEAF if line.deaf else min(POLL * max(1.0, length / PER_LOOK), LONGEST_POLL)
+            # At different times: they may all have been refused at once.
+            line.look_in(min(left + 0.001, longest * (0.75 + self._client.random() / 4)))
+
+    def tell(self, lock: Lock, numbers: bytes, news: News) -> None:
+        """Tell the holds with *numbers* of the *news* about *lock*."""
+        for number in numbers.split():
+            self._tell(lock, number, news)
+
+    def _tell(self, lock: Lock, number: bytes, news: News) -> None:
+        hold = self.places.get(number)
+        if hold is not None and hold.over is None:
+            if not hold.entries and hold.place is not None:
+                hold.place.tell(news)
+        elif news is not LOOK:
+            # Granted to somebody who has gone, or to a late copy of a try of a hold long ended. If
+            # it is garbage already, its next release may be due only in a second.
+            client = self._client
+            packed = packed_text(f"{client.client_id}:{number.decode()}")
+            client.garbage.add(hold or Hold().of(lock.owning(number), nobody, packed, GRANT, True))
+            client.wake(None)
+
+    def rest(self, line: Line) -> None:
+        """Forget *line*, at which nobody has waited for a while."""
+        standing = line.lock.standing
+        if self.lines.get(standing) is line:
+            del self.lines[standing]
+        line.look_all()  # who has come in between: they stand at a new line
+
+    def forget(self, hold: Hold) -> None:
+        """Note that nothing more can come for *hold*, which has ended."""
+        self.leave(hold)
+        if hold.place is not None:
+            self.places.pop(hold.place.number, None)
+
+    def turn(self, now: float) -> None:
+        """Let those look whose time has come."""
+        for line in list(self.lines.values()):
+            for row in list(line.rows.values()):
+                if row.waiters and now >= row.look_at:
+                    row.look(now)
+            if line.waiters and now >= line.look_at:
+                line.look(now)
+            elif line.deaf and not line.used and now > line.left_at + REST:
+                self.rest(line)
+
+    def next_due(self, now: float) -> float:
+        """Return when something is due."""
+        lines = list(self.lines.values())
+        due = [line.look_at for line in lines if line.waiters]
+        due += [line.left_at + REST for line in lines if line.deaf and not line.used]
+        rows = [row for line in lines for row in list(line.rows.values())]
+        due += [row.look_at for row in rows if row.waiters]
+        if any(
+            hold.over is None
+            and (not hold.entries or (hold.place is not None and hold.place.prolong_at < NEVER))
+            for hold in list(self.places.values())
+        ):
+            due.append(now + TICK)
+        return min(due, default=NEVER)
+
+
+def nobody() -> None:
+    """Return the owner of a hold that nobody here has."""

@@ -1,16 +1,31 @@
-"""The script that writes a client's card."""
+"""The scripts that write a client's card, and read there who has a hold."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._core.model.effects import Eval
-from interlock._core.scripts.script import done, load, milliseconds
+from interlock._core.model.calls import NEVER, Eval
+from interlock._core.scripts.loader import load
+from interlock._core.scripts.script import ReplyShapeError, done, milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_LONGEST = 4096
+"""Bytes of one value that are read."""
+
+
+def _two(reply: object) -> tuple[bytes, bytes]:
+    """Read two texts."""
+    match reply:
+        case [bytes(one), bytes(other)]:
+            return one, other
+        case _:
+            raise ReplyShapeError(f"expected two texts, got {reply!r}")
+
+
 _CARD_WRITE = load("card_write", done)
+_CARD_HOLDER = load("card_holder", _two)
 
 
 def card_write(
@@ -29,3 +44,8 @@ def card_write(
     keys = (card, index) if index else (card,)
     args: tuple[str | int, ...] = (client, number, milliseconds(keep), *fields)
     return Eval(_CARD_WRITE, keys, args)
+
+
+def card_holder(card: str, field: str, *, deadline: float = NEVER) -> Eval[tuple[bytes, bytes]]:
+    """Return what a client's card says of its client, and in *field* of a hold; or empty texts."""
+    return Eval(_CARD_HOLDER, (card,), (field, _LONGEST), deadline)

@@ -1,100 +1,66 @@
-"""The scripts of the condition; the barrier has `waiting_renew`, too."""
+"""The scripts of conditions."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from interlock._core.model.effects import NEVER, Eval
-from interlock._core.scripts.script import (
-    ReplyShapeError,
-    Request,
-    Variants,
-    done,
-    kept,
-    load,
-    many,
-    milliseconds,
-    number,
-    seconds,
-)
+from interlock._core.scripts.loader import Variants, load
+from interlock._core.scripts.replies import News, news_of
+from interlock._core.scripts.script import ReplyShapeError, number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from interlock._core.model.calls import Script
+
+__all__ = [
+    "FENCED_WAIT", "LEAVE", "LOOK_AT", "NOTIFY", "READ_WAIT", "WAIT", "WRITE_WAIT", "Waits",
+]  # fmt: skip
 
 
-class Condition(NamedTuple):
-    """Where a condition is: its keys and its channels.
+class Waits(NamedTuple):
+    """The answer to a wait: the lock is released, and the waiter stands in the condition.
 
     Attributes:
-        waiting: the sorted set of the waiters that were not notified.
-        leases: the sorted set of all waiters, with the ends of their leases.
-        publish: the command for messages, empty for none.
-        channel: the prefix of the channels of all waiters.
+        at: when, by the server's clock, in microseconds.
+        numbers: the next holders, if they are this client's; or empty.
+        news: what those are told.
     """
 
-    waiting: str
-    leases: str
-    publish: str
-    channel: str
+    at: int
+    numbers: bytes = b""
+    news: News | None = None
 
 
-def _stand(reply: object) -> float | None:
-    match many(reply):
-        case [0, left]:
-            return seconds(left)
-        case [1]:
-            return None
-        case _:
-            raise ReplyShapeError(f"expected {{0, milliseconds}} or {{1}}, got {reply!r}")
+def _waits(reply: Any) -> Waits | None:
+    """Read the answer to a wait; None if the lock is not held."""
+    if reply is None:
+        return None
+    try:
+        at, *told = reply
+        if not told:
+            return Waits(int(at))
+        numbers, news = told
+        return Waits(int(at), b"" + numbers, news_of(news))
+    except (TypeError, ValueError):
+        raise ReplyShapeError(f"expected a wait, got {reply!r}") from None
 
 
-_CONDITION_ENLIST = load("condition_enlist", done)
-_CONDITION_LOOK = load("condition_look", _stand)
-_CONDITION_NOTIFY = Variants("condition_notify", done)
-_CONDITION_END = load("condition_end", done)
-_CONDITION_LEAVE = Variants("condition_leave", number)
-_WAITING_RENEW = load("waiting_renew", kept)
+def _moved(reply: Any) -> int | None:
+    """Read the answer to a notification; None if the lock is not held."""
+    return None if reply is None else number(reply)
 
 
-def condition_enlist(
-    condition: Condition, request: Request, waiter: str, lease: float, kept_for: float
-) -> Eval[bool]:
-    """Add *waiter*, behind all other waiters."""
-    times = (milliseconds(lease), milliseconds(request.ttl), milliseconds(kept_for))
-    keys = (condition.waiting, condition.leases, request.key, request.old_latch)
-    return Eval(_CONDITION_ENLIST, keys, (waiter, *times))
+def _places(reply: Any) -> list[int]:
+    """Read the answer to a look."""
+    if reply.__class__ is not list or any(each.__class__ is not int for each in reply):
+        raise ReplyShapeError(f"expected places, got {reply!r}")
+    found: list[int] = reply
+    return found
 
 
-def condition_look(
-    condition: Condition, waiter: str, kept_for: float, *, deadline: float = NEVER
-) -> Eval[float | None]:
-    """Return the seconds until the first lease ends; None if *waiter* no longer waits."""
-    keys = (condition.waiting, condition.leases)
-    return Eval(_CONDITION_LOOK, keys, (waiter, milliseconds(kept_for)), deadline)
-
-
-def condition_notify(condition: Condition, request: Request, count: int) -> Eval[bool]:
-    """Notify the first *count* waiters, and one more for each that died after it was notified."""
-    keys = (condition.waiting, condition.leases, request.key, request.old_latch)
-    args = (count, milliseconds(request.ttl), condition.channel)
-    return Eval(_CONDITION_NOTIFY[condition.publish], keys, args)
-
-
-def condition_end(condition: Condition, request: Request, waiter: str) -> Eval[bool]:
-    """End the wait of *waiter*; return whether it was notified."""
-    keys = (condition.waiting, condition.leases, request.key)
-    return Eval(_CONDITION_END, keys, (waiter, milliseconds(request.ttl)))
-
-
-def condition_leave(condition: Condition, request: str, waiter: str, ttl: float) -> Eval[int]:
-    """Undo the wait of *waiter*; its notification goes to the next one."""
-    keys = (condition.waiting, condition.leases, request)
-    args = (waiter, milliseconds(ttl), condition.channel)
-    return Eval(_CONDITION_LEAVE[condition.publish], keys, args)
-
-
-def waiting_renew(
-    leases: Sequence[str], lease: float, ids: Sequence[str], *, deadline: float = NEVER
-) -> Eval[list[bool]]:
-    """Renew the waiters *ids* for another *lease*, one for each sorted set of *leases*."""
-    return Eval(_WAITING_RENEW, tuple(leases), (milliseconds(lease), *ids), deadline)
+WAIT: Final = Variants("condition_wait", _waits)
+FENCED_WAIT: Final = Variants("fenced_condition_wait", _waits)
+WRITE_WAIT: Final = Variants("write_condition_wait", _waits)
+READ_WAIT: Final = Variants("read_condition_wait", _waits)
+NOTIFY: Final = Variants("condition_notify", _moved)
+LEAVE: Final = Variants("condition_leave", number)
+LOOK_AT: Final[Script[list[int]]] = load("condition_look", _places)

@@ -1,19 +1,16 @@
-"""The scripts of the election; those of the fenced lock acquire, renew and release it."""
+"""The scripts of the election; that of all locks renews it."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
-from interlock._core.model.effects import NEVER, Eval
-from interlock._core.scripts.script import (
-    ReplyShapeError,
-    Variants,
-    done,
-    load,
-    many,
-    seconds,
-    text,
-)
+from interlock._core.model.calls import NEVER, Eval
+from interlock._core.model.names import fence_token, lock_channel, waiting_queue
+from interlock._core.scripts.loader import Variants, load
+from interlock._core.scripts.replies import Refusal, broken, freed, held_or_refused
+from interlock._core.scripts.script import Grant, ReplyShapeError, many, seconds, text
+
+__all__ = ["ASK", "FIRST_ASK", "RELEASE", "Leader", "election_break", "election_query"]
 
 
 class Leader(NamedTuple):
@@ -22,12 +19,26 @@ class Leader(NamedTuple):
     Attributes:
         remaining: seconds that are left of the lease.
         holder: the hash field, ``"<client id>:<number>"``.
-        details: token, candidate, host, pid, and epoch seconds of the start; None until announced.
+        token: of the term.
+        candidate: what the leader calls itself.
+        host: where it runs.
+        pid: its process.
+        since: when the term was announced, in seconds since 1970 by the server's clock.
     """
 
     remaining: float
     holder: str
-    details: tuple[int, str, str, int, int] | None
+    token: int
+    candidate: str
+    host: str
+    pid: int
+    since: int
+
+
+def _held_or_left(reply: Any) -> Grant | float:
+    """Read the answer to a try without the queue."""
+    answer = held_or_refused(reply)
+    return answer.left if isinstance(answer, Refusal) else answer
 
 
 def _whole(reply: object) -> int:
@@ -41,37 +52,38 @@ def _leader(reply: object) -> Leader | None:
     if reply is None:
         return None
     match many(reply):
-        case [remaining, holder]:
-            return Leader(seconds(remaining), text(holder), None)
         case [remaining, holder, token, candidate, host, pid, since]:
-            details = (_whole(token), text(candidate), text(host), _whole(pid), _whole(since))
-            return Leader(seconds(remaining), text(holder), details)
+            return Leader(
+                seconds(remaining),
+                text(holder),
+                _whole(token),
+                text(candidate),
+                text(host),
+                _whole(pid),
+                _whole(since),
+            )
         case _:
-            raise ReplyShapeError(f"expected a PTTL and a holder, got {reply!r}")
+            raise ReplyShapeError(f"expected the record of the leader, got {reply!r}")
 
 
-_ELECTION_QUERY = load("election_query", _leader)
-_ELECTION_ANNOUNCE = Variants("election_announce", done)
+FIRST_ASK: Final = Variants("election_ask", _held_or_left)
+ASK: Final = Variants("election_ask", held_or_refused)
+RELEASE: Final = Variants("election_release", freed)
+
+_BREAK: Final = Variants("election_release", broken)
+_QUERY: Final = load("election_query", _leader)
 
 
 def election_query(election: str, leader: str, *, deadline: float = NEVER) -> Eval[Leader | None]:
     """Tell who leads."""
-    return Eval(_ELECTION_QUERY, (election, leader), (), deadline)
+    return Eval(_QUERY, (election, leader), (), deadline)
 
 
-def election_announce(
-    election: str,
-    leader: str,
-    holder: str,
-    token: int,
-    candidate: str,
-    host: str,
-    pid: int,
-    publish: str,
-    news: str,
-    *,
-    deadline: float = NEVER,
-) -> Eval[bool]:
-    """Record who leads; False if the term is over."""
-    args = (holder, token, candidate, host, pid, news)
-    return Eval(_ELECTION_ANNOUNCE[publish], (election, leader), args, deadline)
+def election_break(
+    election: str, holder: str, publish: str, floor: int, unit: int, news: str
+) -> Eval[int]:
+    """End the term of *holder* for another client; its observers hear of that: see `lock_break`."""
+    channel = lock_channel(election)
+    args = (holder, 0, channel, "-", unit, floor, news)
+    keys = (election, fence_token(election), waiting_queue(channel))
+    return Eval(_BREAK[publish], keys, args, spare_keys=1)

@@ -1,21 +1,11 @@
-"""The scripts of the event; calls that change it are `Request` calls."""
+"""The scripts of the event."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from interlock._core.model.effects import NEVER, Eval
-from interlock._core.scripts.script import (
-    ReplyShapeError,
-    Request,
-    Variants,
-    done,
-    load,
-    many,
-    milliseconds,
-    number,
-    text,
-)
+from interlock._core.scripts.loader import Variants, load
+from interlock._core.scripts.script import ReplyShapeError, done, many, number, text
 
 
 class EventStatus(NamedTuple):
@@ -40,26 +30,6 @@ def _status(reply: object) -> EventStatus:
             raise ReplyShapeError(f"expected one or two, got {reply!r}")
 
 
-_EVENT_SET = Variants("event_set", done)
-_EVENT_CLEAR = load("event_clear", done)
-_EVENT_QUERY = load("event_query", _status)
-
-
-def event_set(
-    event: str, request: Request, mark: str, publish: str, channel: str, idle: float = 0.0
-) -> Eval[bool]:
-    """Set the event and tell the waiters; it ends *idle* seconds after its last use, 0 for never."""
-    args = (milliseconds(request.ttl), mark, channel, milliseconds(idle) if idle else 0)
-    return Eval(_EVENT_SET[publish], (event, request.key, request.old_latch), args)
-
-
-def event_clear(event: str, request: Request, kept: float) -> Eval[bool]:
-    """Clear the event; the server remembers the mark of the last `event_set` for *kept* seconds."""
-    args = (milliseconds(request.ttl), milliseconds(kept))
-    return Eval(_EVENT_CLEAR, (event, request.key, request.old_latch), args)
-
-
-def event_query(event: str, idle: float = 0.0, *, deadline: float = NEVER) -> Eval[EventStatus]:
-    """Tell whether the event is set, and the mark of the last `event_set`; *idle* as for that."""
-    args = (milliseconds(idle),) if idle else ()
-    return Eval(_EVENT_QUERY, (event,), args, deadline, spare_args=len(args))
+EVENT_SET: Final = Variants("event_set", done)
+EVENT_CLEAR: Final = load("event_clear", done)
+EVENT_QUERY: Final = load("event_query", _status)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from interlock._core.model.effects import NEVER, Eval, Script
-from interlock._core.scripts.script import Variants, done, load, milliseconds, text
+from interlock._core.model.calls import NEVER, Eval, Script
+from interlock._core.scripts.loader import load
+from interlock._core.scripts.script import done, milliseconds, text
 from interlock._core.scripts.source import around
 
 _BEGIN, _END = around("once")
-_NOWHERE = 99
-"""The place of an argument that there never is."""
 
 
 def _note(reply: object) -> str | int | None:
@@ -21,7 +20,6 @@ def _note(reply: object) -> str | int | None:
 
 _FORCED_NOTE_WRITE = load("forced_note_write", done)
 _FORCED_NOTE_READ = load("forced_note_read", _note)
-_GROUP_LOCK_BREAK = Variants("group_lock_break", done)
 
 
 def forced_note_write(note: str, why: str, keep: float, *, deadline: float = NEVER) -> Eval[bool]:
@@ -38,9 +36,8 @@ def forced_note_read(note: str, *, deadline: float = NEVER) -> Eval[str | int | 
 
 
 @lru_cache(maxsize=64)
-def _remembering(script: Script[Any], asks: int) -> Script[Any]:
-    begin = _BEGIN.replace("TOLD", str(asks + 1 if asks else _NOWHERE))
-    return Script(script.name, begin + script.text + _END, script.decode, varies=True)
+def _remembering(script: Script[Any]) -> Script[Any]:
+    return Script(script.name, _BEGIN + script.text + _END, script.decode, varies=True)
 
 
 def remember(call: Eval[Any], request: str, keep: float) -> None:
@@ -49,12 +46,7 @@ def remember(call: Eval[Any], request: str, keep: float) -> None:
     Its answer is kept under the key *request* for *keep* seconds. A copy finds it there, and does
     nothing. This key is the last one that may be left out, if the user has no right to it.
     """
-    call.script = _remembering(call.script, call.asks)
+    call.script = _remembering(call.script)
     call.keys = (*call.keys, request)
     call.args = (*call.args, f"once {milliseconds(keep)}")
     call.spare_keys, call.spare_args, call.packed = call.spare_keys + 1, 1, None
-
-
-def group_lock_break(group: str, holder: str, publish: str, channel: str) -> Eval[bool]:
-    """Free all fields of *holder*; False if it has none."""
-    return Eval(_GROUP_LOCK_BREAK[publish], (group,), (holder, channel))

@@ -2,79 +2,64 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from interlock._core.model.effects import NEVER, Eval
-from interlock._core.scripts.lock import status
-from interlock._core.scripts.script import (
-    Grant,
-    Variants,
-    done,
-    grant_or_left,
-    kept,
-    load,
-    milliseconds,
-)
+from interlock._core.model.calls import NEVER, Eval
+from interlock._core.scripts.loader import Variants, load
+from interlock._core.scripts.locks import status
+from interlock._core.scripts.replies import freed
+from interlock._core.scripts.script import done, grant_or_left, kept, milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock._core.scripts.lock import LockStatus
+    from interlock._core.scripts.locks import LockStatus
 
-_GROUP_LOCK_ACQUIRE = load("group_lock_acquire", grant_or_left)
-_GROUP_LOCK_RELEASE = Variants("group_lock_release", done)
-_GROUP_LOCK_RENEW = load("group_lock_renew", kept)
-_GROUP_LOCK_FORCE_RELEASE = Variants("group_lock_force_release", done)
-_GROUP_LOCK_QUERY = load("group_lock_query", status)
-
-
-def group_lock_acquire(
-    group: str,
-    lease: float,
-    holder: str,
-    depth: int,
-    fields: Sequence[str],
-    *,
-    deadline: float = NEVER,
-) -> Eval[Grant | float]:
-    """Reach *depth* on all of *fields*; a grant, or the seconds until the others' leases end."""
-    args: tuple[str | int, ...] = (milliseconds(lease), holder, depth, *fields)
-    return Eval(_GROUP_LOCK_ACQUIRE, (group,), args, deadline)
+__all__ = [
+    "GROUP_ACQUIRE", "GROUP_RELEASE", "group_break", "group_lock_break", "group_lock_query",
+    "group_lock_renew",
+]  # fmt: skip
 
 
-def group_lock_release(
-    group: str, holder: str, depth: int, publish: str, channel: str, fields: Sequence[str]
-) -> Eval[bool]:
-    """Go down to *depth*; False when *holder* does not hold all of *fields*."""
-    args: tuple[str | int, ...] = (holder, depth, channel, *fields)
-    return Eval(_GROUP_LOCK_RELEASE[publish], (group,), args)
+def _any(reply: Any) -> int:
+    """Read the answer to the release of another client's hold: 1 if that had some values, else 0."""
+    return int(freed(reply) is not None)
+
+
+GROUP_ACQUIRE: Final = load("group_acquire", grant_or_left)
+GROUP_RELEASE: Final = Variants("group_release", freed)
+
+_RENEW: Final = load("group_renew", kept)
+_QUERY: Final = load("group_query", status)
+_BREAK: Final = Variants("group_break", done)
+_GROUP_BREAK: Final = Variants("group_release", _any)
 
 
 def group_lock_renew(
-    group: str,
-    lease: float,
-    holders: Sequence[str],
-    fields: Sequence[str],
-    *,
-    deadline: float = NEVER,
+    group: str, lease: float, holders: Sequence[str], fields: Sequence[str]
 ) -> Eval[list[bool]]:
     """Keep all of *fields* for another *lease*.
 
     Return for each of *holders* whether it still holds all of them.
     """
     args: tuple[str | int, ...] = (milliseconds(lease), len(holders), *holders, *fields)
-    return Eval(_GROUP_LOCK_RENEW, (group,), args, deadline)
-
-
-def group_lock_force_release(
-    group: str, publish: str, channel: str, fields: Sequence[str]
-) -> Eval[bool]:
-    """Free all of *fields*, no matter who holds them; True when one was locked."""
-    return Eval(_GROUP_LOCK_FORCE_RELEASE[publish], (group,), (channel, *fields))
+    return Eval(_RENEW, (group,), args)
 
 
 def group_lock_query(
     group: str, fields: Sequence[str], *, deadline: float = NEVER
 ) -> Eval[LockStatus]:
     """Tell who holds some of *fields*, how deep (0: not all of them), and for how long."""
-    return Eval(_GROUP_LOCK_QUERY, (group,), tuple(fields), deadline)
+    return Eval(_QUERY, (group,), tuple(fields), deadline)
+
+
+def group_break(group: str, holder: str, publish: str, channel: str) -> Eval[bool]:
+    """Free all fields of *holder*; False if it has none."""
+    return Eval(_BREAK[publish], (group,), (holder, channel))
+
+
+def group_lock_break(
+    group: str, holder: str, publish: str, channel: str, fields: tuple[str, ...]
+) -> Eval[int]:
+    """Release the values of *fields* that *holder* has, for another client."""
+    return Eval(_GROUP_BREAK[publish], (group,), (holder, 0, channel, *fields))

@@ -9,144 +9,68 @@ entries of others is refused at first, by an error that names the readers: see `
 
 from __future__ import annotations
 
-from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
-from interlock._core.model import names
-from interlock._core.model.effects import NEVER, Eval
-from interlock._core.scripts.lock import status
-from interlock._core.scripts.script import (
-    Grant,
-    Variants,
-    done,
-    grant_or_left,
-    kept,
-    load,
-    milliseconds,
-    released,
-    with_queue,
+from interlock._core.model.calls import NEVER, Eval
+from interlock._core.model.names import (
+    WRITES,
+    read_entries,
+    read_entry,
+    read_write_channel,
+    reader_coming,
+    shares_channels,
+    waiting_queue,
 )
+from interlock._core.scripts.loader import Variants, load
+from interlock._core.scripts.locks import LockStatus, status
+from interlock._core.scripts.replies import Refusal, broken, freed, held_or_refused
+from interlock._core.scripts.script import Grant, grant_or_left, kept
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from interlock._core.scripts.lock import LockStatus
+__all__ = [
+    "BOTH", "READERS", "READ_ACQUIRE", "READ_ASK", "READ_RELEASE", "READ_RENEW", "WRITER",
+    "WRITE_ACQUIRE", "WRITE_ASK", "WRITE_RELEASE", "read_write_lock_break",
+    "read_write_lock_query",
+]  # fmt: skip
 
 READERS: Final = 0
 WRITER: Final = 1
 BOTH: Final = 2
 """The side that a script is about. READERS and WRITER are also the messages of a release."""
-
-_READ_LOCK_ACQUIRE = Variants("read_lock_acquire", grant_or_left)
-_READ_LOCK_RELEASE = Variants("read_lock_release", released)
-_READ_LOCK_RENEW = load("read_lock_renew", kept)
-_WRITE_LOCK_ACQUIRE = load("write_lock_acquire", grant_or_left)
-_WRITE_LOCK_RELEASE = Variants("write_lock_release", released)
-_READ_WRITE_LOCK_QUERY = load("read_write_lock_query", status)
-_READ_WRITE_LOCK_FORCE_RELEASE = Variants("read_write_lock_force_release", done)
+_REFUSED = 6
+"""The parts of a refusal before the readers."""
 
 
-def read_lock_acquire(
-    lock: str,
-    prefix: str,
-    lease: float,
-    holder: str,
-    depth: int,
-    writer: str,
-    *,
-    publish: str = "",
-    deadline: float = NEVER,
-) -> Eval[Grant | float]:
-    """Reach *depth* as a reader; a grant, or the seconds left of the writer's lease.
-
-    Args:
-        lock: the key.
-        prefix: the prefix of the keys of its readers' entries.
-        lease: seconds.
-        holder: the reader's holder id.
-        depth: the depth to reach.
-        writer: the holder id of the same owner's write hold; empty if it has none.
-        publish: the command that tells other readers, if `tell_readers` is called.
-        deadline: the deadline of the reply.
-    """
-    newest = (names.read_entry(prefix, holder, depth),) if depth > 1 else ()
-    keys = (lock, names.read_entry(prefix, holder, 1), *newest)
-    args = (milliseconds(lease), holder, depth, writer, "")
-    return Eval(_READ_LOCK_ACQUIRE[publish], keys, args, deadline, asks=4)
+def _in_or_refused(reply: Any) -> Grant | Refusal:
+    """Read the answer to a reader or writer that asks."""
+    if reply.__class__ is not list or len(reply) <= _REFUSED:
+        return held_or_refused(reply)
+    refusal: Any = held_or_refused(reply[:_REFUSED])
+    readers: Refusal = refusal._replace(readers=tuple(reply[_REFUSED:]))
+    return readers
 
 
-def tell_readers(call: Eval[Grant | float], channel: str) -> None:
-    """Make *call*, of a reader in the queue, tell all other readers that they may read."""
-    call.args = (*call.args, channel)
-    call.spare_args += 1
+READ_ACQUIRE: Final = Variants("read_acquire", grant_or_left)[""]
+READ_ASK: Final = Variants("read_ask", _in_or_refused)
+READ_RELEASE: Final = Variants("read_release", freed)
+READ_RENEW: Final = Variants("read_renew", kept)[""]
+WRITE_ACQUIRE: Final = Variants("write_acquire", grant_or_left)[""]
+WRITE_ASK: Final = Variants("write_ask", _in_or_refused)
+WRITE_RELEASE: Final = Variants("write_release", freed)
 
-
-def read_lock_release(
-    lock: str,
-    prefix: str,
-    holder: str,
-    depth: int,
-    former: int,
-    publish: str,
-    channel: str,
-) -> Eval[int]:
-    """Go down from *former* to *depth*; 0 if *holder* does not read.
-
-    At least the entry above *depth* is removed, even if *former* is not larger.
-    """
-    above = range(depth, max(former, depth + 1))
-    entries = [names.read_entry(prefix, holder, n + 1) for n in above]
-    keys, spare = with_queue((lock, *entries), publish if depth == 0 else "", channel)
-    args = (holder, depth, "", channel, len(entries))
-    return Eval(_READ_LOCK_RELEASE[publish], keys, args, spare_keys=spare, asks=2)
-
-
-def read_lock_renew(
-    locks: Sequence[str], lease: float, holders: Sequence[str], *, deadline: float = NEVER
-) -> Eval[list[bool]]:
-    """Keep *locks* for another *lease*; return for each whether its holder still reads."""
-    both = zip(locks, holders, strict=True)
-    keys = [(lock, names.read_entry(names.read_entries(lock), holder, 1)) for lock, holder in both]
-    flat = tuple(chain.from_iterable(keys))
-    return Eval(_READ_LOCK_RENEW, flat, (milliseconds(lease), *holders), deadline)
-
-
-def write_lock_acquire(
-    lock: str, lease: float, holder: str, depth: int, *, deadline: float = NEVER
-) -> Eval[Grant | float]:
-    """Reach *depth* as the writer; a grant, or the seconds left of the others' lease."""
-    args = (milliseconds(lease), holder, depth, "")
-    return Eval(_WRITE_LOCK_ACQUIRE, (lock,), args, deadline, asks=3)
-
-
-def write_lock_release(
-    lock: str,
-    holder: str,
-    depth: int,
-    publish: str,
-    channel: str,
-    *,
-    leaving: tuple[str, ...] = (),
-    reads: tuple[str, int] | None = None,
-) -> Eval[int]:
-    """Go down to *depth*; 0 when *holder* does not write.
-
-    *leaving* has the id of the client if it leaves the queue. *reads* is the holder id and the
-    depth of the same owner's read hold.
-    """
-    args: tuple[str | int, ...] = (holder, depth, "", channel, *leaving)
-    keys, spare = with_queue((lock,), publish if depth == 0 else "", channel)
-    call = Eval(_WRITE_LOCK_RELEASE[publish], keys, args, spare_keys=spare, asks=2)
-    if reads is not None:
-        call.readers = f"{reads[0]} {reads[1]}"
-    return call
+_QUERY: Final = load("read_write_query", status)
+_READ_BREAK: Final = Variants("read_release", broken)
+_WRITE_BREAK: Final = Variants("write_release", broken)
 
 
 def read_write_lock_query(lock: str, side: int, *, deadline: float = NEVER) -> Eval[LockStatus]:
     """Tell who holds *side* of the lock, how deep, and for how long."""
-    return Eval(_READ_WRITE_LOCK_QUERY, (lock,), (side, ""), deadline, asks=1)
+    return Eval(_QUERY, (lock,), (side, ""), deadline, asks=1)
 
 
-def read_write_lock_force_release(lock: str, side: int, publish: str, channel: str) -> Eval[bool]:
-    """Free the lock if it is locked for *side*, no matter who holds it; True if it was."""
-    return Eval(_READ_WRITE_LOCK_FORCE_RELEASE[publish], (lock,), (side, channel))
+def read_write_lock_break(lock: str, holder: str, publish: str) -> Eval[int]:
+    """Release the hold of *holder*, of either side, for another client: see `lock_break`."""
+    channel, writes = read_write_channel(lock), holder.endswith(WRITES)
+    entry = () if writes else (read_entry(read_entries(lock), holder, 1),)
+    queue = () if shares_channels(lock) else (reader_coming(lock), waiting_queue(channel))
+    script, args = _WRITE_BREAK if writes else _READ_BREAK, (holder, 0, channel, "-")
+    return Eval(script[publish], (lock, *entry, *queue), args, spare_keys=len(queue))

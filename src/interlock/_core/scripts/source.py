@@ -7,8 +7,6 @@ and each command as a literal. So a server is sent another text:
 * Each name of a key is replaced by its ``KEYS[n]``, wherever it stands. An assignment to the name
   becomes an assignment to ``KEYS[n]``: loops use that to declare each key that they touch.
 * The constants ``PUBLISH`` and ``NUMSUB`` become the commands that the client uses for messages.
-* The constants in `TIMES` become milliseconds: the client counts on the same times. Those in
-  `COUNTS` become numbers.
 * A message that the server refuses to send from a script is sent by the client, behind the script.
   For that the script answers with the error ``TELL``: see `interlock._core.model.messages`. So a
   release does not fail after it has released. A user without rights to the channel still gets the
@@ -24,31 +22,12 @@ from __future__ import annotations
 import re
 from pkgutil import get_data
 
-from interlock._core.model.holds import CLAIM
-from interlock._core.queue.policy import (
-    COURTESY,
-    KEEP_EVERY,
-    KEEP_FOR,
-    LEFT_EVERY,
-    LISTENERS_EVERY,
-    LOOK_AFTER,
-    LOOKS_AT,
-)
-
-TIMES = {
-    "CLAIM": CLAIM, "COURTESY": COURTESY, "LEFT_EVERY": LEFT_EVERY, "LOOK_AFTER": LOOK_AFTER,
-    "KEEP_EVERY": KEEP_EVERY, "KEEP_FOR": KEEP_FOR,
-}  # fmt: skip
-"""The constants that stand for times, in seconds."""
-COUNTS = {"LISTENERS_EVERY": LISTENERS_EVERY, "LOOKS_AT": LOOKS_AT}
-"""The constants that stand for numbers of releases or members."""
 MESSAGES = {"PUBLISH": "numsub", "SPUBLISH": "shardnumsub", "": "numsub"}
 """The commands that send a message (empty: none is sent), and the question who listens."""
 
 _COMMENT = re.compile(r"('[^'\n]*')|[ \t]*--[^\n]*")
 _BINDING = re.compile(r"^local (.+) = (.*\bKEYS\b.*)\n", re.MULTILINE)
 _VALUE = re.compile(r"(?:[^,(]|\([^)]*\))+")
-_NUMBER = re.compile(rf"\b(?:{'|'.join([*TIMES, *COUNTS])})\b")
 _PUBLISHING = re.compile(r"redis\.p?call\(PUBLISH,")
 _NO_MESSAGE = "local function unsent() return 0 end "
 
@@ -77,10 +56,6 @@ def question(publish: str) -> str:
     It sends no message: where scripts may call it, the error says that arguments are missing.
     """
     return f"return redis.call('{publish}')"
-
-
-def _number(name: str) -> int:
-    return COUNTS[name] if name in COUNTS else round(1000 * TIMES[name])
 
 
 def sent(source: str, publish: str = "") -> str:
@@ -112,7 +87,6 @@ def sent(source: str, publish: str = "") -> str:
     text = named.sub(lambda found: found[1] or keys[found[2]], text)
     if "redis.call('time')" in text:
         text = _CLOCK + text.replace("redis.call('time')", "clock()")
-    text = _NUMBER.sub(lambda found: str(_number(found[0])), text)
     text = text.replace("NUMSUB", f"'{MESSAGES[publish]}'")
     if not publish:
         return (_NO_MESSAGE if "PUBLISH" in text else "") + _PUBLISHING.sub("unsent(", text)

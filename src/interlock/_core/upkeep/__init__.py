@@ -1,1 +1,1 @@
-"""What outlives one call: the session of a client, renewal, and clean-up."""
+"""What outlives a call: the session, renewal, garbage."""

@@ -1,435 +1,372 @@
-"""What the operations of one client share."""
+"""What outlives a call: the client's holds, garbage and renewals, and how a call is sent again."""
 
 from __future__ import annotations
 
-import hashlib
+from collections import deque
 from contextlib import suppress
-from copy import copy
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from interlock._core.insight.observing import Observing
-from interlock._core.model.effects import NEVER, Cleanup, Eval, R, Wait, undoing
-from interlock._core.model.holds import ENDED, ENDING, HELD, Holds, numbers
-from interlock._core.model.names import check_one_slot, shares_channels
-from interlock._core.queue.grant_looks import GrantLooks
-from interlock._core.queue.waiter import Wish
+from interlock._core.insight.observing import Round
+from interlock._core.model.effects import GRACE, NEVER, Batch, Wait
+from interlock._core.model.hold import ENDED, Claim, Hold
+from interlock._core.model.names import GRANT, WRITES, check_one_slot, draw, packed_text
+from interlock._core.model.tokens import Tokens
+from interlock._core.queue.places import Queues, nobody
+from interlock._core.upkeep.garbage import Garbage, releases
 from interlock._core.upkeep.watchdog import Watchdog
-from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
-from interlock.options import check_name
+from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock._core.model.effects import Op
-    from interlock._core.model.holds import CoreLock, Hold, Owner
-    from interlock._core.queue.waiters import Waiters
-    from interlock.errors import LossReason
+    from interlock._core.insight.observing import Observing
+    from interlock._core.locks.base import Lock
+    from interlock._core.model.effects import Eval, Op
+    from interlock._core.objects.counter import Call
+    from interlock._core.upkeep.watchdog import Renewal
     from interlock.options import Options
 
-FIRST_RETRY_PAUSE = 0.02
-LONGEST_RETRY_PAUSE = 0.5
-"""Seconds between attempts to reach a server that does not answer: at first, and at most."""
-GRACE = 0.15
-"""Seconds for one round trip if the caller's time is already up."""
-PROMPT = GRACE / 2
-"""Seconds after which a server counts as silent, for what its caller does not depend on."""
-DEAF_POLL = 0.1
-"""Seconds between two looks at a lock while there are no messages."""
-_ONCE = ("", 0, "")
-"""Placeholder for an owner that has acquired only once."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+RECENT, MOST_RECENT = 5.0, 1000
+"""Seconds before the last release: what was released since is sent again to another server, if it
+may not know that; and how many of these at most."""
 
 
-class OpenBlock(Protocol):
-    """What a block has taken that no hold stands for."""
+class Work(NamedTuple):
+    """What one write to one node has.
 
-    @property
-    def looked_at(self) -> object:
-        """Return what to look at if the script tells another client that it is next, or None."""
-        ...
+    Attributes:
+        dead: holds to release, whose calls come first.
+        renewals: the rest of the calls.
+    """
 
-    def at_close(self) -> Eval[int] | None:
-        """Return the script that gives it back."""
-        ...
+    dead: list[Hold]
+    renewals: list[Renewal]
+
+    def calls(self) -> list[Eval[Any]]:
+        """Return the scripts."""
+        return [*releases(self.dead), *[renewal.call for renewal in self.renewals]]
+
+
+class Answers(NamedTuple):
+    """The outcomes of the calls of *work*; its *sender* talks to one node."""
+
+    work: Work
+    outcomes: Sequence[Any]
+    sender: object
+
+
+def nothing(*_: object) -> None:
+    """Log nothing."""
+
+
+class Outside(NamedTuple):
+    """What a session is given by its driver.
+
+    Attributes:
+        options: the client's.
+        clock: returns the time.
+        random: returns a number from 0 to 1 by chance.
+        wake: puts something into the inbox of the upkeep: None to look around, a dead `Claim`,
+            `Answers`, or the reference to an owner that has ended.
+        tell_loss: calls those who listen for the loss of a hold.
+        tell_forgotten: warns of a hold that nobody can release any more.
+        write_card: has the client's card written soon: a hold has a longer lease than most.
+        events: what observers are told.
+        epoch: returns how often another server has taken over, as far as is known here.
+        clustered: whether several servers share the keys.
+        counts_failovers: whether *epoch* counts all failovers.
+        patience: seconds that a reply is waited for.
+        note: logs what the server lacks, once for each event.
+        note_short_lease: logs that an answer came after the lease that it granted, once.
+        took_over: returns how many seconds ago another server has taken over a key.
+        database, where: what tells its database and its server from others.
+        home: returns the driver of the client, or None if that is gone.
+        wish: returns what operators are told of the caller, which begins to wait for what a key has.
+    """
+
+    options: Options
+    clock: Callable[[], float]
+    random: Callable[[], float]
+    wake: Callable[[object], object]
+    tell_loss: Callable[[Hold], object]
+    tell_forgotten: Callable[[Hold], object]
+    write_card: Callable[[], object]
+    events: Observing
+    epoch: Callable[[], int]
+    clustered: bool
+    counts_failovers: bool
+    patience: float
+    note: Callable[[str, str], object] = nothing
+    note_short_lease: Callable[[str, str, float], object] = nothing
+    took_over: Callable[[str], float] = lambda _key: NEVER
+    database: str = ""
+    where: str = ""
+    home: Callable[[], object] = nothing
+    wish: Callable[[str], Any] = nothing
 
 
 class Session:
-    """The state of one client, as its operations see it.
+    """The state of one client.
 
     Attributes:
-        clock: monotonic seconds, which go on while the machine is suspended; never the wall clock.
-        client_id: the first half of every holder id.
-        parents: those of the processes that forked this one.
-        id_prefix: 20 hex digits, with which the ids of its calls begin; empty before the first.
-        where: the server's address, which identifies it.
-        database: identifies the server's database.
-        home: returns the driver of this client while that lives, and does not keep it alive.
-        epoch: returns a number that grows each time another server takes over; that server may
-            lack the last writes.
-        took_over: returns how many seconds ago another server has taken over a key, as far as this
-            client has seen that.
-        publish: the command that announces releases, PUBLISH or SPUBLISH, or empty for none;
-            decided before the first operation (`announce_by`).
-        has_queues: whether waiting clients stand in a queue on the server. The server must be able
-            to count the subscribers of a channel. Without messages it cannot. With plain channels
-            in a cluster it cannot either: each node knows only its own subscribers.
+        publish: the command that sends messages; empty if there are none.
+        events: what observers and cards are told.
+        parents: the ids of the clients of the processes that forked this one.
         replicas: the policy for replicas; None if they are not asked.
-        clustered: whether all keys of an object must be in one hash slot.
-        counts_failovers: whether *epoch* grows with each failover.
-        call_user: calls a listener of a loss, and reports what it raises.
-        events: what observers are told.
-        open_blocks: what blocks have taken of semaphores whose permits nobody owns, and how many.
-        released_on_close: the locks and blocks of the scripts that `releases_on_close` returned.
+        tokens: the largest that are known of fenced locks.
+        head: what the ids of its holds begin with, as arguments of commands.
+        write_head: the same for those of writers.
+        recent: when what was released lately; see `resend`.
+        resent_at: when that was done last.
+        live: all holds that have not ended, from before the first command on.
+        calls: the same of the calls on what nobody owns, of their waits, and of their open blocks.
+        due: when the upkeep looks around by itself.
     """
 
-    # An instance has at most 29 attributes: with more, Python 3.11 looks up each one slowly.
-    released_on_close: Sequence[CoreLock | OpenBlock] = ()
-    _releases_on_close: list[Eval[int]] | None = None
-    _ending: frozenset[Hold] = frozenset()
-
-    def __init__(
-        self,
-        *,
-        options: Options,
-        client_id: str,
-        clock: Callable[[], float],
-        random: Callable[[], float],
-        waiters: Waiters,
-        wake: Callable[[], None],
-        call_user: Callable[[Callable[[], object]], None],
-        where: str = "",
-        database: str = "",
-        home: Callable[[], object] = lambda: None,
-        epoch: Callable[[], int] = lambda: 0,
-        took_over: Callable[[str], float] = lambda _key: NEVER,
-        clustered: bool = False,
-        counts_failovers: bool = False,
-        log: Callable[[str, str, str], None] | None = None,
-        caller: Callable[[], Owner] | None = None,
-    ) -> None:
-        self.where = where
-        self.database = database or where
-        self.home = home
-        self.epoch = epoch
-        self.took_over = took_over
-        self.options = options
-        self.client_id = client_id
-        self.parents: tuple[str, ...] = ()
-        self.clock, self.random = clock, random
-        self.id_prefix = ""
-        self.waiters = waiters
-        policy = options.replicas
+    def __init__(self, outside: Outside, client_id: str) -> None:
+        self.outside, self.options = outside, outside.options
+        self.clock, self.random, self.wake = outside.clock, outside.random, outside.wake
+        self.publish, self.patience, self.home = "PUBLISH", outside.patience, outside.home
+        policy = outside.options.replicas
         self.replicas = None if policy == "off" or policy.mode == "off" else policy
-        self.clustered = clustered
-        self.announce_by("PUBLISH")
-        self.counts_failovers = counts_failovers
-        self._log, self._noted = log, set[str]()
-        waiters.tell_refusal = self._note_refusal
-        self.call_user = call_user
-        self.holds = Holds()
-        self.events = Observing(self.holds, clock, options.slow_acquire, options.slow_hold)
-        self.events.client_id, self.events.server = client_id, where
-        self._caller = caller
-        self.open_blocks: dict[OpenBlock, int] = {}
-        self._given_back: dict[OpenBlock, Eval[int]] = {}
-        self.looks = GrantLooks(wake)
-        self.watchdog = Watchdog(
-            self.holds,
-            lease=options.lease,
-            batch=options.renew_batch,
-            wake=wake,
-            lose=self.begin_loss,
-            # In a cluster each key is renewed by a script of its own: a key whose slot is just
-            # moving must not hold up others.
-            apart=(lambda key: key) if clustered else (lambda _: None),
+        self.events = outside.events
+        self.events.live = lambda: list(self.live)
+        self.events.wishes = lambda: [each.wish for each in list(self.calls) if each.wish]
+        self.parents = set[str]()
+        self.tokens = Tokens()
+        self.begin(client_id)
+
+    def begin(self, client_id: str) -> None:
+        """Begin with nothing, as a client of its own; in a forked child for the second time."""
+        self.client_id = client_id
+        self.head = packed_text(f"{client_id}:{'0' * 12}")[:-14]
+        self.write_head = packed_text(f"{client_id}:{'0' * 12}{WRITES}")[: -14 - len(WRITES)]
+        self.live: dict[Hold, None] = {}
+        self.calls: dict[Call, None] = {}
+        self.recent: deque[tuple[float, Lock, str]] = deque(maxlen=MOST_RECENT)
+        self.due, self.resent_at = NEVER, 0.0
+        self.queues = Queues(self)
+        self.garbage = Garbage(self.queues)
+        # Each acquire looks at both.
+        self.unreleased, self.lines = self.garbage.unreleased, self.queues.lines
+        self.watchdog: Watchdog = Watchdog(
+            self.options, self.live, self.garbage, self.outside.tell_loss, self.forget
         )
-
-    def draw_prefix(self) -> str:
-        """Return a prefix for ids that no other client has, and keep it."""
-        seed = f"{self.client_id} {self.random()} {self.clock()}"
-        prefix = hashlib.blake2b(seed.encode(), digest_size=10).hexdigest()
-        self.id_prefix = prefix
-        return prefix
-
-    def announce_by(self, publish: str) -> None:
-        """Announce releases by the command *publish*; empty: by none."""
-        self.publish = publish
-        self.has_queues = publish == "SPUBLISH" if self.clustered else bool(publish)
-
-    @property
-    def may_pass_on(self) -> bool:
-        """Return whether a lock may become that of a waiter which does not ask for it then.
-
-        It may be a waiter of this client, by a local pass, or one of another client in the server's
-        queue. The queue must give each client its turn. If replicas confirm grants, everybody asks.
-        """
-        return self.has_queues and self.replicas is None
-
-    def queues_for(self, key: str) -> bool:
-        """Return whether clients that wait for *key* stand in a queue on the server.
-
-        Not if another name has the same queue: a release would give it to a client that waits for
-        that name.
-        """
-        return self.has_queues and not shares_channels(key)
-
-    def note(self, event: str, text: str) -> None:
-        """Log what the server lacks, or what it is asked in vain, once for each *event*."""
-        if event not in self._noted:
-            self._noted.add(event)
-            if self._log is not None:
-                self._log(event, self.where, text)
-
-    def note_short_lease(self, kind: str, name: str, lease: float) -> None:
-        """Log that the answer to an acquire came after the *lease* that it granted."""
-        self.note(
-            "lease.too_short",
-            f"the answer to an acquire of {kind} {name!r} came after its lease of {lease:g} s: it "
-            "is tried again. A lease must be longer than the way to the server and back",
-        )
-
-    def _note_refusal(self) -> None:
-        """Log that this client stands in no queue."""
-        self.note(
-            "queue.refused",
-            "the user may not subscribe to the channels of the waiting room; each release wakes it",
-        )
-
-    def wish(self, key: str) -> Wish:
-        """Return what operators are told of the running thread or task, which begins to wait."""
-        number = next(numbers)
-        caller = None if self._caller is None else self._caller()
-        owner, label = (number, "") if caller is None else (caller.identity, caller.label)
-        return Wish(key, f"{self.client_id}:{number}", self.clock(), owner, label)
-
-    def holder(self, owner: Owner) -> str:
-        """Return the hash field for a new hold of *owner*."""
-        known_as, number = owner.known_as, owner.number
-        if known_as is not None and known_as[0] is self.client_id and known_as[1] == number:
-            return known_as[2]
-        holder = f"{self.client_id}:{number}"
-        # Many owners acquire once, and may wait for long. Only an owner that comes again is worth
-        # the memory.
-        owner.known_as = _ONCE if known_as is None else (self.client_id, number, holder)
-        return holder
 
     def key(self, name: str) -> str:
         """Return the Redis key that belongs to the user's *name*, which was checked.
 
         Raises:
-            TypeError: `Options.name_mapper` returned no string.
-            ConfigError: it returned a text that is no name, or the keys of the object would be in
-                several hash slots of the cluster.
+            ConfigError: the keys of the object would be in several hash slots of the cluster.
         """
-        mapper = self.options.name_mapper
-        key = name if mapper is None else check_name(mapper(name), "what name_mapper returns")
-        if self.clustered:
-            check_one_slot(key)
-        return key
-
-    def releases_on_close(self) -> Sequence[Eval[int]]:
-        """Forget every hold of a client that closes.
-
-        Return the scripts that release them. A second call returns the same scripts.
-        """
-        if self._releases_on_close is None:
-            # A hold that has ended meanwhile is lost. Nobody need release it.
-            _ = self.watchdog.end_overdue(self.clock())
-            # A hold that is just being acquired may be granted although no reply was read.
-            ending = [
-                hold for hold in self.holds if hold.state in (HELD, ENDING) or hold.late_grants()
-            ]
-            releases = [hold.core.release_script(hold, 0) for hold in ending]
-            given_back = self._give_back_on_close()
-            self.released_on_close = [*(hold.core for hold in ending), *given_back]
-            self._ending = frozenset(ending)
-            self._releases_on_close = [*releases, *given_back.values()]
-        for hold in self.holds:
-            if self.holds.observer is not None and hold.state in (HELD, ENDING):
-                self.holds.observer.released(hold)
-            self.holds.end(hold)
-            # Another thread may have begun it since the look above, with a claim.
-            if hold.asked_by and hold.state is ENDED and hold not in self._ending:
-                self._releases_on_close.append(hold.core.release_script(hold, 0))
-                self.released_on_close = [*self.released_on_close, hold.core]
-        return self._releases_on_close
-
-    def _give_back_on_close(self) -> dict[OpenBlock, Eval[int]]:
-        """Return the scripts that give back what open blocks have taken; their ends do nothing.
-
-        A Ctrl-C may come anywhere. Then the next close goes on from there.
-        """
-        given_back = self._given_back
-        for block in list(self.open_blocks):
-            if block not in given_back and (call := block.at_close()) is not None:
-                given_back[block] = call
-            if not self.open_blocks.pop(block, 0):
-                _ = given_back.pop(block, None)  # its end was faster
-        return given_back
-
-    def become(self, client_id: str, waiters: Waiters) -> None:
-        """Become another client, which holds nothing, in a forked child."""
-        self.parents = (*self.parents, self.client_id)
-        self.client_id = self.events.client_id = client_id
-        self.id_prefix = ""
-        self.waiters = waiters
-        waiters.tell_refusal = self._note_refusal
-        self._releases_on_close, self.released_on_close = None, ()
-        self._ending = frozenset()
-        self.open_blocks.clear()
-        self._given_back.clear()
-        self.events.after_fork()
-        self.watchdog.forget()
-        self.looks.forget()
-        self.holds.cleaning.clear()
-        for hold in self.holds:
-            self.holds.end(hold)
+        if self.outside.clustered:
+            check_one_slot(name)
+        return (self.options.prefix or "") + name
 
     def is_parents(self, holder: str | None) -> bool:
-        """Return whether *holder* is one of the process that forked this one."""
-        return holder is not None and holder.startswith(tuple(f"{each}:" for each in self.parents))
+        """Return whether *holder* is one of a process that forked this one."""
+        return holder is not None and holder.partition(":")[0] in self.parents
 
-    def lose(self, hold: Hold, reason: LossReason) -> None:
-        """Note that *hold* is lost, and tell its listeners and the observers."""
-        self.begin_loss(hold, reason)()
+    def new_id(self, lease: float) -> str:
+        """Return the id of a new hold, as the argument of a command.
 
-    def begin_loss(self, hold: Hold, reason: LossReason) -> Callable[[], None]:
-        """Note that *hold* is lost; return the function that tells of it, to be called once."""
-        held = hold.state in (HELD, ENDING)
-        listeners = hold.lose(reason)
-        if held:
-            hold.leave_open(self.events.failure_of(hold))
-
-        def tell() -> None:
-            if held:
-                self.events.lost(hold, hold.reason or reason)
-            for callback in listeners:
-                self.call_user(callback)
-
-        return tell
-
-    def poll_interval(self) -> float:
-        """Return how long to wait for a message before looking again.
-
-        The times are spread, so that waiters do not all look at once.
+        A lease that is shorter than a grant stands in it. So whoever grants it the lock, and
+        whoever releases it in its name, knows all that there is to know of it.
         """
-        cap = (
-            self.options.poll_cap if self.waiters.hearing else min(self.options.poll_cap, DEAF_POLL)
-        )
-        return cap * (0.75 + self.random() / 4)
+        if lease >= GRANT:
+            return f"{self.head}{draw()}\r\n"  # always of twelve digits
+        return packed_text(f"{self.client_id}:{draw()}/{max(1, round(lease * 1000))}")
 
-    def persist(self, call: Eval[R], hold: Hold | None = None) -> Op[R]:
-        """Send *call* until a reply is read; sending it again must change nothing.
+    def give_up(self, hold: Hold) -> None:
+        """End *hold* here and now, and let the upkeep release it; no I/O, and repeatable."""
+        hold.give_up_parts()
+        if hold.over is None:
+            if hold.unsure():
+                self.garbage.add(hold)
+            hold.over = ENDED
+            if hold.since and self.events.observed:
+                self.events.released(hold)
+        self.live.pop(hold, None)
+        self.calls.pop(hold, None)  # type: ignore[call-overload] # pyright: ignore[reportArgumentType]
+        hold.leave_owner()
+        self.queues.leave(hold)
+        if hold in self.garbage.dead:
+            self.wake(None)
 
-        It gives up at the call's deadline. Without a deadline it gives up after an outage of
-        `Options.outage_timeout`.
+    def forget(self, hold: Hold) -> None:
+        """Give up *hold*, which nobody can release any more, and warn of that, or of its parts."""
+        for part in hold.parts:
+            part.lock.session.entry_gone(part, hold)
+        entered = hold.depth > 0 and not hold.parts
+        if entered:
+            self.garbage.add(hold)
+            hold.over = ENDED  # it is not released, as observers are told
+        self.give_up(hold)
+        if entered:
+            self.events.abandoned(hold)
+            self.outside.tell_forgotten(hold)
 
-        Args:
-            call: the script.
-            hold: the hold that *call* may acquire; it counts the tries. The caller must tell it the
-                outcome (`Hold.grant`, `Hold.uncount_try`).
+    def released(self, hold: Hold) -> None:
+        """Note that the server has released *hold*."""
+        if hold.asking or hold.resent:  # a copy of a try may still come
+            self.garbage.add(hold)
+            self.wake(None)
+        elif hold.place is not None:
+            self.queues.forget(hold)
+        over, hold.over = hold.over, ENDED  # last: who is interrupted before releases it once more
+        if over is None and self.events.observed:
+            self.events.released(hold)
 
-        Raises:
-            ServerUnavailableError: the last error, if time is up or trying again is useless.
+    def resend(self) -> None:
+        """Release again what was released last, because another server may be there now.
+
+        It may have taken over without these releases. An id is never used again, so that harms
+        nobody if it is the same one.
         """
-        try:
-            if hold is None:
-                return call.script.decode((yield call))  # as `_send`, with one generator less
-            return (yield from self._send(call, hold))
-        except ServerUnavailableError as error:
-            failure = error
-        return (yield from self.again(call, failure, hold))
+        self.resent_at = self.clock()
+        recent, self.recent = self.recent, deque(maxlen=MOST_RECENT)
+        with suppress(IndexError):  # that is the end; another thread may be here, too
+            since = recent[-1][0] - RECENT
+            while True:
+                at, lock, packed = recent.popleft()
+                if at >= since:
+                    self.garbage.add(Hold().of(lock, nobody, packed, self.options.lease, True))
+                    self.wake(None)
 
-    @staticmethod
-    def _send(call: Eval[R], hold: Hold | None) -> Op[R]:
-        if hold is None:
-            return call.script.decode((yield call))
-        hold.sent()
-        try:
-            return call.script.decode((yield call))
-        except InterlockError as error:
-            hold.failed(error)
-            raise
+    def follow_keys(self) -> None:
+        """Ask the server that has taken over some keys; it may lack their holds, or releases."""
+        self.resend()
+        self.watchdog.follow_keys()
+        self.wake(None)
 
-    def again(self, call: Eval[R], failure: BaseException, hold: Hold | None = None) -> Op[R]:
-        """Go on as `persist` does, after the first try of *call* ended by *failure*."""
-        pause, until = FIRST_RETRY_PAUSE, call.deadline
-        if call.patient and until <= self.clock():
-            until += GRACE  # a single try has time for a second one, if its connection is stale
-        while True:
-            if not isinstance(failure, ServerUnavailableError):
-                raise failure
-            call.unknown += failure.sent
-            if call.unknown and not failure.sent:
-                # Others may have got the same error object: change a copy.
-                cause, failure = failure.__cause__, copy(failure)
-                failure.__cause__, failure.sent = cause, True
-            if until == NEVER:
-                until = self.clock() + self.options.outage_timeout
-            resume = self.clock() + pause * (0.5 + self.random())
-            if not failure.transient or resume >= until:
-                raise failure
-            yield from Wait(None, resume)
-            if self.clock() >= until:
-                raise failure
-            pause = min(pause * 2, LONGEST_RETRY_PAUSE)
-            try:
-                return (yield from self._send(call, hold))
-            except ServerUnavailableError as error:
-                failure = error
+    def sort(self, item: Any, now: float) -> None:
+        """Take one *item* of the inbox."""
+        if isinstance(item, Answers):
+            self._answered(item, now)
+        elif isinstance(item, Claim):
+            self._block_gone(item)
+        elif item is not None:
+            for hold in list(self.live):
+                if hold.owner is item and hold.renewed and not hold.claimed():
+                    self.forget(hold)
 
-    def clean_up(
+    def _answered(self, item: Answers, now: float) -> None:
+        """Take what came of the work that a lane was given."""
+        outcomes = list(item.outcomes)
+        if any(isinstance(each, ServerUnavailableError) for each in outcomes):
+            self.resend()
+        for hold in item.work.dead:
+            self.garbage.answered(hold, outcomes.pop(0), now)
+        result = Round()
+        due, sent_at = list[Hold](), now
+        for renewal, outcome in zip(item.work.renewals, outcomes, strict=True):
+            self.watchdog.answered(renewal, outcome, now)
+            if renewal.call.script.name != "forced_note_read":
+                due.extend(renewal.holds)
+                sent_at = renewal.sent_at
+                if isinstance(outcome, Exception):
+                    result.failures.append(outcome)
+                else:
+                    result.renewed += sum(outcome)
+        self.events.renewal(item.sender, due, sent_at, result)
+
+    def _block_gone(self, claim: Claim) -> None:
+        """Note that nothing can leave the block of *claim* any more."""
+        hold = getattr(claim, "hold", None)  # a signal may strike before it has one
+        if hold is not None:
+            self.entry_gone(hold, claim)
+
+    def entry_gone(self, hold: Hold, entry: object) -> None:
+        """Note that nobody is left who could end this *entry* of *hold*."""
+        if entry in hold.entries and hold.over is None:
+            if hold.depth == 1:
+                self.forget(hold)
+            hold.drop(entry)
+
+    def turn(self, now: float) -> Work:
+        """Return what is to be released and renewed at *now*, and let those look who shall."""
+        places = list(self.queues.places.values())
+        renewals = self.watchdog.due(now, places)
+        for hold in places:  # what ended it was interrupted
+            if hold.over is not None and hold not in self.garbage.dead and hold not in self.live:
+                self.queues.forget(hold)
+        self.queues.turn(now)
+        return Work(self.garbage.due(now), renewals)
+
+    def put_off(self, work: Work, now: float) -> None:
+        """Note that *work* could not be sent."""
+        self.garbage.put_off(work.dead, now)
+        if work.renewals:
+            self.watchdog.put_off(now)
+
+    def plan(self, now: float) -> float:
+        """Return when to come again, unless something is put into the inbox before."""
+        # Whoever wants it earlier compares with this, and wakes the upkeep; or the second look at
+        # what is due sees him.
+        self.due = self._next_due(now)
+        self.due = min(self.due, self._next_due(now))
+        return self.due
+
+    def _next_due(self, now: float) -> float:
+        return min(self.garbage.next_due(), self.watchdog.next_due(), self.queues.next_due(now))
+
+    def attempt(
+        self, call: Eval[Any], until: float, hold: Hold, failure: Exception | None = None
+    ) -> Op[Any]:
+        """Send *call*, by which *hold* asks, as `persist`; return the answer.
+
+        A try whose time is up already has time for a second one if its connection was dead.
+        The releases of what this client has left at its lock go before it, in the same write.
+        """
+        ghosts = self.garbage.of(hold.lock.key) if failure is None else []
+        if ghosts:
+            hold.ask(self.clock())
+            *answers, answer = yield from Batch([*releases(ghosts), call])
+            for ghost, found in zip(ghosts, answers, strict=True):
+                self.garbage.answered(ghost, found, self.clock())
+            if not isinstance(answer, Exception):
+                return answer
+            failure = answer
+        began = self.clock() if failure is None else hold.sent_at
+        return (yield from self.persist(call, max(until, began + GRACE), hold, failure))
+
+    def persist(
         self,
-        call: Eval[R],
+        call: Eval[Any],
         until: float,
-        late: int = 0,
-        error: BaseException | None = None,
-        *,
-        later: bool = False,
-    ) -> Op[None]:
-        """Send *call* now if the server answers promptly, else in the background.
-
-        If this is interrupted, the background sends it all the same.
+        hold: Hold | None = None,
+        failure: Exception | None = None,
+    ) -> Op[Any]:
+        """Send *call* until it is answered, again after *failure*; return the answer.
 
         Args:
-            call: the script.
-            until: when *call* becomes useless.
-            late: how many late grants it must find. It is repeated until it has found them, or
-                until *until*.
-            error: what makes it necessary. If the server did not answer, or the client is closed,
-                the background sends it at once.
-            later: whether the background does so in any case.
+            call: the script; sending it twice changes nothing.
+            until: when to give up; also after an outage of `Options.outage_timeout`.
+            hold: what it acquires, if it does; `Lock.granted` takes the answer.
+            failure: of the first try, if that was made.
         """
-        prompt = not (later or isinstance(error, ServerUnavailableError | ClosedError))
-        call.deadline = self.clock() + GRACE if prompt else NEVER
-        # If the background does not have it yet when an interruption comes, this is done again.
-        return undoing(
-            self._clean_up(call, until, late, prompt=prompt), self._leave, call, until, late
-        )
-
-    def _clean_up(self, call: Eval[R], until: float, late: int, *, prompt: bool) -> Op[None]:
-        cleaning = self.holds.cleaning
-        cleaning[id(call)] = call
-        try:
-            if prompt:
-                with suppress(ServerUnavailableError, ClosedError):
-                    late -= bool((yield from call))
-                    if late <= 0:
-                        return
-            yield from self._leave(call, until, late)
-        finally:
-            _ = cleaning.pop(id(call), None)
-
-    def promptly(self, cleaning: Op[None]) -> Op[bool]:
-        """Perform *cleaning*; return whether that took so little that another call may follow."""
-        until = self.clock() + PROMPT
-        yield from cleaning
-        return self.clock() < until
-
-    @staticmethod
-    def _leave(
-        call: Eval[R], until: float, late: int, error: BaseException | None = None
-    ) -> Op[None]:
-        """Leave *call* to the background."""
-        del error
-        call.deadline = NEVER
-        yield from Cleanup(call, until, late)
+        clock, pause = self.clock, FIRST_PAUSE
+        until = min(until, clock() + self.options.outage_timeout)
+        while True:
+            if failure is None:
+                if hold is not None:
+                    hold.ask(clock())
+                try:
+                    return call.script.decode((yield call))
+                except ServerUnavailableError as error:
+                    failure = error
+                except Exception as error:
+                    if hold is not None:  # the server has refused it, or given too few copies of it
+                        hold.asking = getattr(error, "sent", False)
+                    raise
+            if hold is not None and not getattr(failure, "sent", True):
+                hold.asking = False
+            now = clock()
+            if not getattr(failure, "transient", False):
+                raise failure
+            self.resend()
+            if now >= until:
+                raise failure
+            yield from Wait(None, min(now + pause, until))
+            pause, failure = min(2 * pause, LONGEST_PAUSE), None

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.insight.observing import Observing
-    from interlock._core.upkeep.session import Session
 
 LIMIT = 20_000
 """Events that may wait for one observer; seldom events may be queued up to twice this number."""
@@ -184,17 +183,15 @@ class Observers:
     """The observers of one client.
 
     Args:
-        session: the client's state.
+        events: the client's.
     """
 
-    def __init__(self, session: Session) -> None:
-        self._holds = session.holds
-        self._events = session.events
+    def __init__(self, events: Observing) -> None:
+        self._events = events
         self._mutex = threading.RLock()
         self._boxes: tuple[Outbox, ...] = ()
-        session.events.wall = time.time
-        session.events.emit = self._put
-        self._logs = session.options.log
+        events.wall = time.time
+        events.emit = self._put
         # Made with the first event: a client that has nothing to log does not need `logging`.
         self._log: Outbox | None = None
 
@@ -232,14 +229,13 @@ class Observers:
             self._events.emit_frequent = boxes[0].put
         else:
             self._events.emit_frequent = partial(_put_each, boxes)
-        self._holds.observer = self._events if boxes else None
+        self._events.observed = bool(boxes)
 
     def _put(self, event: Event) -> None:
         boxes = self._boxes
         for box in boxes:
             box.put_now(event)
-        if self._logs:
-            self._log_box().put_now(event)
+        self._log_box().put_now(event)
 
     def _log_box(self) -> Outbox:
         with self._mutex:

@@ -20,6 +20,8 @@ LOGGER = logging.getLogger("interlock")
 # As is usual for a library: nothing is written unless the application adds a handler.
 LOGGER.addHandler(logging.NullHandler())
 
+SILENT = "it refuses PUBLISH, to scripts and to clients, so waiters poll"
+"""What `log_lack` tells of a server that sends no messages."""
 _RENAMED = {"name": "lock_name", "kind": "lock_kind", "time": "at"}
 """Fields with names that log records use themselves, or that say too little in a record."""
 
@@ -96,34 +98,23 @@ def log_break(kind: str, name: str, holder: str, reason: str, user: str) -> None
     LOGGER.warning(text, *args, extra={"event": "lock.force_released", **told})
 
 
-def log_limit(name: str, before: int, now: int) -> None:
-    """Log, at once, that this client's code changed how many may run at once under *name*."""
-    LOGGER.warning(
-        "%r had %d permits, and has %d now, as this program asks for",
-        name,
-        before,
-        now,
-        extra={"event": "limit.changed", "lock_name": name, "before": before, "now": now},
-    )
-
-
-def log_gone(name: str, permits: int) -> None:
-    """Log, at once, that *permits* came back to the semaphore *name*, which the server lost."""
-    LOGGER.warning(
-        "semaphore %r is gone from the server (deleted, evicted, or the server lost its data): "
-        "%d permits were not given back; set its number again, unless that was done already",
-        name,
-        permits,
-        extra={"event": "semaphore.gone", "lock_name": name, "permits": permits},
-    )
-
-
 def log_unreachable(name: str, choice: str, error: Exception) -> None:
     """Log, at once, that a call under the lock *name* runs without it, or is skipped."""
     done = "runs without it" if choice == "run" else "is skipped"
     extra = {"event": "call.unreachable", "lock_name": name, "choice": choice}
     LOGGER.warning(
         "no server answers for lock %r, so the call %s: %s", name, done, error, extra=extra
+    )
+
+
+def log_late(seconds: float) -> None:
+    """Log, at once, that renewals came *seconds* late."""
+    LOGGER.warning(
+        "renewals came %.1f s late, because the process stood still; if a call keeps the "
+        "interpreter lock for so long, use a lease that is at least twice as long as the longest "
+        "such call",
+        seconds,
+        extra={"event": "renewal.late", "seconds": seconds},
     )
 
 

@@ -14,15 +14,9 @@ LONGEST = 100
 """The most characters of each text."""
 
 
-def new_client_id(given: str | None) -> str:
-    """Return an id that no other client has: a UUID, or *given* and a part drawn at random.
-
-    The clients of many processes may be configured alike. If two had one id, each would take the
-    other's hold for its own.
-    """
+def new_client_id() -> str:
+    """Return an id that no other client has: a UUID."""
     drawn = os.urandom(16)
-    if given is not None:
-        return f"{given}-{drawn.hex()[:16]}"
     # As RFC 9562 has version 4. The module uuid takes long to load.
     bits = int.from_bytes(drawn) & ~(0xF000 << 64 | 0xC000 << 48) | 0x4000 << 64 | 0x8000 << 48
     digits = f"{bits:032x}"

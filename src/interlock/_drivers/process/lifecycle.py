@@ -126,20 +126,6 @@ def register(driver: Mortal) -> None:
         _hook_end_of_child(package)
 
 
-def weakly(method: Callable[[], R]) -> Callable[[], R | None]:
-    """Return a function that calls *method* and does not keep its object alive.
-
-    The function returns None when the object is gone.
-    """
-    reference = weakref.WeakMethod(method)
-
-    def call() -> R | None:
-        bound = reference()
-        return None if bound is None else bound()
-
-    return call
-
-
 def owner_ended(reference: object) -> None:
     """Tell all clients that the thread or task has ended that holds know by *reference*."""
     if not sys.is_finalizing():
@@ -227,10 +213,15 @@ def start(thread: threading.Thread) -> None:
     try:
         thread.start()
     except RuntimeError as error:
-        raise ServerUnavailableError(
-            f"the thread {thread.name!r} cannot be started: {error}; too many threads run, or the "
-            "interpreter exits"
-        ) from error
+        raise no_room(thread.name, error) from error
+
+
+def no_room(thread: str, error: RuntimeError) -> ServerUnavailableError:
+    """Return the error of who cannot start *thread* because of *error*."""
+    return ServerUnavailableError(
+        f"the thread {thread!r} cannot be started: {error}; too many threads run, or the "
+        "interpreter exits"
+    )
 
 
 def report(what: str, error: BaseException) -> None:

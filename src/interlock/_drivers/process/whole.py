@@ -11,6 +11,8 @@ from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from interlock._traceback import shorten
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -27,14 +29,15 @@ def whole_in_python(call: F, undo: Callable[..., object], /) -> F:
     """
 
     @wraps(call)
-    def called(*args: Any) -> Any:
+    def called(*args: Any, **named: Any) -> Any:
         try:
-            return call(*args)
-        except BaseException:
+            return call(*args, **named)
+        except BaseException as error:
             for _ in range(MAX_UNDO):
                 with suppress(BaseException):
-                    undo(*args)
+                    undo(*args, **named)
                     break
+            shorten(error)  # it has the frame of this function
             raise
 
     return cast("F", called)

@@ -4,22 +4,25 @@
 -- fields mean, and reads the entries of readers, which only the server knows, by a second call.
 -- The key itself stands for one that there is not: it is of another type, and counts as missing.
 --
--- KEYS[1]  key      hash of a lock, zset of a leased semaphore, or string of a number
+-- KEYS[1]  key      hash of a lock, zset of permits, or string of a number
 -- KEYS[2]  queue    the list of a fair lock
 -- KEYS[3]  places   the zset with the deadlines of that list
 -- KEYS[4]  token    the fencing token
 -- KEYS[5]  permits  the free permits of a leased semaphore, or all permits of a semaphore
 -- KEYS[6]  latch    the first count of a latch
+-- KEYS[7]  line     the queue of a lock or of permits, a zset: when each came, in microseconds; negative: when it
+--                   was granted the lock
+-- KEYS[8]  sides    the queue of a read/write lock, as *line*
 -- ARGV[1]  limit    integer > 0, how many holders, and how many waiters, are returned at most
 --
 -- Returns  nil if it is none; else {type, milliseconds that are left, number of fields or permits,
 --          {field, value, ...} or {permit, milliseconds, ...}, mode, {waiter, milliseconds, ...},
 --          length of the queue, token, free permits or count, all permits, first count of a latch,
---          epoch milliseconds}
+--          epoch milliseconds, {member of the line, score in milliseconds, ...}, its length}
 -- Source   none; the keys are those of Redisson 4.7.0
 -- Wire     nothing is written
 local key, queue, places, token = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local permits, latch = KEYS[5], KEYS[6]
+local permits, latch, line, sides = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local limit = tonumber(ARGV[1])
 local LONGEST = 400
 
@@ -75,26 +78,55 @@ local function waiters_of(length)
   return waiters
 end
 
+-- Each of these reads a key that its call names, as strict servers want it.
+local function in_line()
+  local found = redis.pcall('zrangebyscore', line, '-inf', '+inf', 'withscores', 'limit', 0, limit)
+  return found, redis.pcall('zcount', line, '-inf', '+inf')
+end
+
+local function in_sides()
+  local found = redis.pcall('zrangebyscore', sides, '-inf', '+inf', 'withscores', 'limit', 0, limit)
+  return found, redis.pcall('zcount', sides, '-inf', '+inf')
+end
+
+local function members_of(found, standing)
+  local members = {}
+  found = unless_refused(found) or {}
+  for i = 1, #found, 2 do
+    if #found[i] <= LONGEST then
+      members[#members + 1] = found[i]
+      members[#members + 1] = math.floor(math.max(-1e15, math.min(tonumber(found[i + 1]) / 1000, 1e15)))
+    end
+  end
+  return members, unless_refused(standing) or 0
+end
+
 -- Most keys are hashes. HLEN also tells whether a key is one: it fails for other types.
 local count = redis.pcall('hlen', key)
 if type(count) == 'number' then
   local length = unless_refused(redis.pcall('llen', queue)) or 0
   local fields = count > 0 and fields_of(count) or {}
-  if count + length == 0 or (count > 0 and #fields == 0) then
+  local mode = redis.call('hstrlen', key, 'mode') <= 5 and redis.call('hget', key, 'mode')
+  local first, second = mode and in_sides or in_line, mode and in_line or in_sides
+  local members, standing = members_of(first())
+  if standing == 0 then
+    members, standing = members_of(second())
+  end
+  if count + length + standing == 0 or (count > 0 and #fields == 0) then
     return false
   end
-  local mode = redis.call('hstrlen', key, 'mode') <= 5 and redis.call('hget', key, 'mode')
   local left, drawn = redis.call('pttl', key), number_in(redis.pcall('get', token))
   local waiters = waiters_of(length)
-  return {'hash', left, count, fields, mode, waiters, length, drawn, false, false, false, now}
+  return {'hash', left, count, fields, mode, waiters, length, drawn, false, false, false, now, members, standing}
 end
 
 local kind = redis.call('type', key).ok
 if kind == 'zset' then
   local first, held, last = '(' .. now, {}, -1
   local found = redis.call('zrangebyscore', key, first, '+inf', 'withscores', 'limit', 0, limit)
+  local limited = found[1] and found[1]:match('^[%x-]+:%d+%.%d+$')
   for i = 1, #found, 2 do
-    if #found[i] ~= 16 then
+    if #found[i] ~= 16 and not found[i]:match('^[%x-]+:%d+%.%d+$') then
       return false
     end
     held[i], held[i + 1] = found[i], math.floor(tonumber(found[i + 1]) - now)
@@ -103,11 +135,16 @@ if kind == 'zset' then
   -- The next acquire gives back the permits whose leases have ended: they count as free.
   local ended, free = redis.call('zcount', key, '-inf', now), number_in(redis.pcall('get', permits))
   local all = redis.call('zcount', key, first, '+inf')
-  return free and {'zset', last, all, held, false, {}, 0, false, free + ended, false, false, now}
+  local members, standing = members_of(in_line())
+  if not free and not limited then
+    return false
+  end
+  free = free and free + ended
+  return {'zset', last, all, held, false, {}, 0, false, free, false, false, now, members, standing}
 elseif kind == 'string' and redis.call('strlen', key) <= 20 then
   local free = redis.call('get', key):match('^-?%d+$')
   local all, set_up = number_in(redis.pcall('get', permits)), number_in(redis.pcall('get', latch))
   local left = free and redis.call('pttl', key)
-  return free and {'string', left, 0, {}, false, {}, 0, false, tonumber(free), all, set_up, now}
+  return free and {'string', left, 0, {}, false, {}, 0, false, tonumber(free), all, set_up, now, {}, 0}
 end
 return false

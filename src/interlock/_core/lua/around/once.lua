@@ -1,21 +1,17 @@
 -- once: the release of another client's hold takes effect once.
 --
--- If the last argument is `once TTL`, the last key that may be left out has the answer of the first
--- copy for TTL milliseconds. Copies that come later do nothing, and give that answer. A user
--- without the right to this key runs the release without it. TOLD is the place of the argument that
--- repeats what the server told; it counts the keys.
+-- If the last argument is `once TTL`, the last key has the answer of the first copy for TTL
+-- milliseconds. Copies that come later do nothing, and give that answer. A user without the right
+-- to this key runs the release without it.
 
 local ttl, first, request = string.match(ARGV[#ARGV], '^once (%d+)$'), KEYS[1]
 if ttl then
   ARGV[#ARGV] = nil
-  local told = ARGV[TOLD] or ''
-  local own = tonumber(string.match(told, '%d+')) or #KEYS
-  request = table.remove(KEYS, own)
+  request = table.remove(KEYS)
   KEYS[1] = request
   local before = redis.pcall('get', KEYS[1])
   KEYS[1] = first
   if type(before) == 'string' then return tonumber(before) end
-  if told ~= '' then ARGV[TOLD] = string.gsub(told, '%d+', tostring(own - 1), 1) end
 end
 local function breaks()
   -- script

@@ -1,4 +1,4 @@
--- draw_token: return a token of *counter* and what it follows: 'epoch', 'clock' or 'counter'.
+-- draw_token (part): return a token of *counter* and what it follows: 'epoch', 'clock' or 'counter'.
 --
 -- The token is *new*, or the last one. It is above *floor* and above *unit* times the node's epoch.
 -- *tells* says whether the source matters for the last token too.

@@ -1,6 +1,6 @@
--- fair_queue: remove the dead from the head of a fair lock's queue, and let the others move up.
+-- fair_queue (part): remove the dead from the head of a fair lock's queue, and let the others move up.
 --
--- fair_lock_acquire tells how. The names are those of fair_lock_release.
+-- fair_ask tells how. The names are those of fair_release.
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000) - 0.75
 

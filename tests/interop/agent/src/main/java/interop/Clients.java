@@ -134,6 +134,9 @@ final class Clients {
             default:
                 throw new IllegalArgumentException("no such mode: " + command);
         }
+        if (command.hasNonNull("prefix")) {
+            Newer.putBeforeNames(config, command.get("prefix").asText());
+        }
         RedissonClient client = Redisson.create(config);
         clients.put(command.path("client").asText("main"), client);
         return client.getId();

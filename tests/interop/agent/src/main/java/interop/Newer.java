@@ -2,6 +2,7 @@ package interop;
 
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
 
 /** Calls what older versions of Redisson lack, so that one source compiles with all. */
 final class Newer {
@@ -22,6 +23,22 @@ final class Newer {
             }
         }
         throw new UnsupportedOperationException("this version has no " + name);
+    }
+
+    /** Sets a NameMapper, which older versions have elsewhere, that puts the prefix before each name. */
+    static void putBeforeNames(Object config, String prefix) {
+        for (Method method : config.getClass().getMethods()) {
+            if (method.getName().equals("setNameMapper")) {
+                Class<?> mapper = method.getParameterTypes()[0];
+                call(config, "setNameMapper", Proxy.newProxyInstance(
+                        mapper.getClassLoader(), new Class<?>[] {mapper},
+                        (self, called, names) -> called.getName().equals("map")
+                                ? prefix + names[0]
+                                : ((String) names[0]).substring(prefix.length())));
+                return;
+            }
+        }
+        throw new UnsupportedOperationException("this version has no setNameMapper here");
     }
 
     private static boolean fits(Class<?>[] types, Object[] arguments) {

@@ -1,0 +1,584 @@
+"""The plain lock's algorithm, part one: acquire and re-enter. `release` has the rest.
+
+Each command names a target, not a change: the depth that a holder id is to reach, or a place in the
+queue. So any of them may be sent again, and a copy that comes late finds an id that nobody uses.
+
+An interrupted call undoes nothing. `give_up` ends the hold in our own tables, and the rest is
+garbage: when the error reaches the caller, the release is under way.
+
+    acquire     the script with one key; nobody pays for a queue that does not exist
+    refused     stand in the queue: hear its messages, then ask (`queue.waiting`)
+    told        start with the grant, or ask if in doubt
+    release     gives the lock to the first in the queue; a reply tells if that is one of ours
+
+Source: RLock, Redisson 4.7.0.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from sys import _getframe  # pyright: ignore[reportPrivateUsage]
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from interlock._core.locks.errors import lost_error
+from interlock._core.model.effects import GRACE, NEVER, Eval, Op, Step
+from interlock._core.model.forms import HOLE, Form
+from interlock._core.model.hold import ENDED, FIRST, KEPT, LEAST, LOST, OPEN, SLACK, Hold
+from interlock._core.model.names import (
+    GRANT,
+    draw,
+    forced_note,
+    lock_channel,
+    shares_channels,
+    waiting_channel,
+    waiting_queue,
+    wake_channel,
+)
+from interlock._core.model.replication import Replication
+from interlock._core.queue.places import Line
+from interlock._core.queue.waiting import waiting
+from interlock._core.scripts.locks import (
+    ACQUIRE,
+    ASK,
+    GIVE,
+    RELEASE,
+    RENEW,
+    Grant,
+    forced_note_read,
+    lock_break,
+    lock_query,
+    lock_renew,
+    milliseconds,
+)
+from interlock._core.scripts.replies import News, Refusal, is_grant
+from interlock.errors import InterlockError, ReentryError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock._core.model.hold import Owner
+    from interlock._core.scripts.locks import LockStatus
+    from interlock._core.upkeep.session import Session
+
+
+class Lock:
+    """The algorithm of one lock, for all its owners in this client.
+
+    Args:
+        session: the client's state.
+        name: what the user calls it.
+        key: of the hash on the server.
+        reentrant: whether its owner may take it again.
+
+    Attributes:
+        queue: the key of the queue; empty if there is none, as another name has the same channels.
+        channel: where Java listens.
+        place: what an owner calls it in its own table.
+        token_source: what kept the last token above all earlier ones.
+        leave: the form of the usual release, once it is known how messages are sent.
+        renewed_with: the key of the locks whose holds are renewed by one script.
+    """
+
+    kind = "lock"
+    acquiring: ClassVar[Any]
+    releasing: ClassVar[Any]
+    extending: ClassVar[Any]
+    breaking: ClassVar[Any]
+    """The classes of the steps, here and in `release`, and what releases by force."""
+    queues = True
+    """Whether its waiters stand in the queue."""
+    transferable = True
+    """Whether its holds can be handed over."""
+    shared = False
+    """Whether several waiters may be let in at a time."""
+    in_turn = False
+    """Whether its waiters of one client ask one after the other."""
+    sides = False
+    """Whether it is one of two, so that a refusal may name readers."""
+    line: ClassVar[type[Line]] = Line
+    """The class of the lines in which its waiters stand."""
+    renewed_with = ""
+    gone = ""
+    """What else may have happened to a hold that the server does not have."""
+    channel_of = staticmethod(lock_channel)
+    """Returns where Java listens, from the key."""
+
+    def __init__(self, session: Session, name: str, key: str, *, reentrant: bool = True) -> None:
+        self.session, self.name, self.key, self.reentrant = session, name, key, reentrant
+        self.channel = self.channel_of(key)
+        self.queue = "" if shares_channels(key) else waiting_queue(self.channel)
+        self.place = f"{id(session)}:{key}"
+        if session.outside.clustered:  # no script may have keys of several slots
+            self.renewed_with = self.place
+        self.token_source: str | None = None
+        self._lasts = session.options.lease
+        self._forms: dict[tuple[object, ...], Form] = {}
+        self._enter = self._entering(session.options.lease, 1)
+        self.leave: Form | None = None
+
+    def __repr__(self) -> str:
+        return f"{self.kind} {self.name!r}"
+
+    def channels(self, client: str) -> tuple[str, ...]:
+        """Return Java's channel, that by which scripts count who waits, and that of *client*."""
+        channel = self.channel
+        return channel, waiting_channel(channel), wake_channel(channel, client)
+
+    @property
+    def publish(self) -> str:
+        """Return the command that sends the messages of its releases; empty if there are none."""
+        return self.session.publish
+
+    # The commands. A kind with other scripts has its own forms.
+
+    def _entering(self, lease: float, depth: int) -> Form:
+        return Form(ACQUIRE, (self.key,), (milliseconds(lease), HOLE, depth))
+
+    def _asking(self, lease: float, deaf: str) -> Form:
+        script, keys = ASK[self.session.publish], (self.key, self.queue)
+        args = (milliseconds(lease), HOLE, self.channel, *deaf)
+        return Form(script, keys, args, self._spare())
+
+    def _leaving(self, depth: int, how: str) -> Form:
+        args: tuple[str | int, ...] = (HOLE, depth, self.channel, *([how] if how else []))
+        return Form(RELEASE[self.publish], self._with_queue(self.key), args, self._spare())
+
+    def _with_queue(self, *keys: str) -> tuple[str, ...]:
+        return (*keys, self.queue) if self._spare() else keys
+
+    def _spare(self) -> int:
+        return 1 if self.queue else 0
+
+    def call(self, hold: Hold, lease: float, depth: int) -> Eval[Any]:
+        """Return the script by which *hold* reaches *depth* with a *lease*."""
+        if depth == 1 and hold.renewed:
+            return self._enter.of(hold)
+        form = self._forms.get((lease, depth))
+        if form is None:
+            form = self._keep((lease, depth), self._entering(lease, depth))
+        return form.of(hold)
+
+    def ask(self, hold: Hold) -> Eval[Any]:
+        """Return the script by which *hold* gets the lock, or a place in its queue."""
+        deaf = "?" if hold.place is not None and hold.place.line.deaf else ""
+        form = self._forms.get(("ask", hold.lease, deaf))
+        if form is None:
+            form = self._keep(("ask", hold.lease, deaf), self._asking(hold.lease, deaf))
+        call = form.of(hold)
+        if hold.place is not None and hold.place.former:
+            call = call.anew()
+            call.args = (*call.args, *("" if deaf else ("",)), hold.place.former)
+        return call
+
+    def down(self, hold: Hold, depth: int) -> Eval[Any]:
+        """Return the script by which *hold* goes down to *depth*."""
+        place = hold.place
+        if depth == 0 and (place is None or not place.open):
+            leave = self.leave
+            if leave is None:
+                leave = self.leave = self._leaving(0, "")
+            return leave.of(hold)
+        form = self._forms.get(("leave", depth))
+        if form is None:
+            form = self._keep(("leave", depth), self._leaving(depth, "" if depth else "1"))
+        return form.of(hold)
+
+    def give(self, holder: str, successor: str, lease: float) -> Eval[int]:
+        """Return the script by which *successor* takes the place of *holder*."""
+        args = (holder, successor, milliseconds(lease))
+        return Eval(GIVE, self._with_queue(self.key), args, spare_keys=self._spare())
+
+    def _keep(self, which: tuple[object, ...], form: Form) -> Form:
+        if len(self._forms) >= MOST_FORMS:
+            self._forms.clear()
+        self._forms[which] = form
+        return form
+
+    def forced(self, holder: str) -> Eval[int]:
+        """Return the script by which another client takes the hold of *holder* away."""
+        return lock_break(self.key, holder, self.publish)
+
+    def victims(self) -> Op[list[str]]:
+        """Return whose holds end if it is freed by force, in the order in which that is done."""
+        found = yield from self.session.persist(self.state(), NEVER)
+        return list(found.holders)
+
+    # The steps of an acquire.
+
+    def new_hold(self, owner: Owner, lease: float | None) -> Hold:
+        """Return a new hold for *owner*."""
+        session = self.session
+        if lease is None:
+            lasts = self._lasts
+            packed = f"{session.head}{draw()}\r\n" if lasts >= GRANT else session.new_id(lasts)
+            return Hold().of(self, owner.reference, packed, lasts, True)
+        return Hold().of(self, owner.reference, session.new_id(lease), lease, False)
+
+    def first(self, hold: Hold, deadline: float) -> Eval[Any] | None:
+        """Return the first try to acquire *hold*; None if `attempt` makes it."""
+        session, clock = self.session, self.session.clock
+        session.live[hold] = None
+        if session.lines or session.unreleased:
+            if session.garbage.of(self.key):
+                return None
+            line = session.lines.get(self.channel)
+            if line is not None and line.ready and self._stands() and deadline > clock():
+                # Somebody here has just waited for it: do not try in vain first.
+                session.queues.stand(hold)
+                hold.sent_at, hold.asking = clock(), True
+                return self.confirmed(self.ask(hold), hold)
+        hold.sent_at, hold.asking = clock(), True
+        if session.replicas is not None:
+            return self.confirmed(self.call(hold, hold.lease, 1), hold)
+        return self._enter.of(hold) if hold.renewed else self.call(hold, hold.lease, 1)
+
+    def confirmed(self, call: Eval[Any], hold: Hold) -> Eval[Any]:
+        """Return *call*; replicas are asked about what it grants *hold*, if the client wants that."""
+        policy = self.session.replicas
+        if policy is not None:
+            call = call.anew()
+            call.replication = hold.replication = Replication(
+                policy, repr(self), is_grant, hold.lease
+            )
+        return call
+
+    @property
+    def standing(self) -> str:
+        """By what its line is found."""
+        return self.channel
+
+    def _stands(self) -> bool:
+        """Return whether there is a queue to stand in."""
+        return bool(self.queue and self.queues)
+
+    def trial(self, hold: Hold, until: float) -> Eval[Any]:
+        """Return the script by which *hold* tries to get the lock, for which it waits *until* then."""
+        del until
+        place = hold.place
+        ready = place is not None and place.line.ready and self._stands()
+        return self.ask(hold) if ready else self.call(hold, hold.lease, 1)
+
+    def attempt(self, hold: Hold, until: float, failure: Exception | None) -> Op[Any]:
+        """Try once to acquire *hold*; sent again after *failure*, and while there is no answer."""
+        call = self.confirmed(self.trial(hold, until), hold)
+        return self.session.attempt(call, until, hold, failure)
+
+    def granted(self, hold: Hold, answer: Any) -> bool:
+        """Take the *answer* to a try; return whether *hold* is valid now."""
+        session, clock = self.session, self.session.clock
+        if answer.__class__ is not Grant:
+            hold.asking = False
+            if answer.__class__ is Refusal:
+                session.queues.refused(hold, answer)
+            elif hold.place is not None:
+                hold.place.sent = hold.sent_at
+                session.queues.put_off(hold.place.line, answer)
+            return False
+        until = hold.valid_until = hold.sent_at + hold.lease * KEPT - SLACK
+        hold.asking = False  # not earlier: at each instant one of the two says that it is held
+        now = hold.since = clock()
+        if now < until:
+            return True
+        # The answer took longer than the lease: somebody else may have it by now.
+        session.outside.note_short_lease(self.kind, self.name, hold.lease)
+        return False
+
+    def started(self, hold: Hold, news: News) -> bool:
+        """Return whether *hold*, which waits, is valid by the *news*; if not, it asks.
+
+        A lease of the user's own that a grant does not cover is asked for: it is whole when the
+        acquire returns. And who wants replicas to acknowledge asks.
+        """
+        place, now = hold.place, self.session.clock()
+        assert place is not None
+        place.open = place.open or news.open
+        until = place.granted_until(news, hold.lease, now)
+        own = not hold.renewed and hold.lease > GRANT
+        if not until or own or self.session.replicas is not None:
+            return False
+        hold.since = now
+        hold.sent_at = now  # or the watchdog might think that its acquire was interrupted
+        hold.valid_until = until
+        if hold.renewed:
+            place.prolong_at = now + GRANT / 6
+        return True
+
+    @staticmethod
+    def renewing(group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
+        """Return the script that keeps the holds of *group* for *lease* seconds."""
+        if len(group) == 1:
+            return group[0].lock.longer(group[0], lease)
+        return lock_renew([hold.lock.key for hold in group], lease, [hold.holder for hold in group])
+
+    def longer(self, hold: Hold, lease: float) -> Eval[list[bool]]:
+        """Return the script that keeps *hold* for *lease* seconds."""
+        form = self._forms.get(("renew", lease))
+        if form is None:
+            form = Form(RENEW, (self.key,), (milliseconds(lease), HOLE))
+            _ = self._keep(("renew", lease), form)
+        return form.of(hold)
+
+    def owning(self, number: bytes) -> Lock:
+        """Return the lock that a hold with *number* is of; messages are for both sides of one."""
+        del number
+        return self
+
+    def state(self) -> Eval[LockStatus]:
+        """Return the script that tells who holds it."""
+        return lock_query(self.key)
+
+    def query(self) -> Eval[LockStatus]:
+        """Return the script that tells who holds it, to be answered within one round trip."""
+        return lock_query(self.key, deadline=self.session.clock() + PROMPT)
+
+    def status(self) -> Op[LockStatus]:
+        """Ask who holds it, how deep and for how long."""
+        found: LockStatus = yield from self.session.persist(self.state(), NEVER)
+        return found
+
+    def depth_of(self, hold: Hold) -> Op[int]:
+        """Return how deep *hold* is if the server has it, else 0."""
+        found = yield from self.status()
+        if found.holders.get(hold.holder):  # 0: it has some of the values of a group
+            return hold.depth
+        self.session.watchdog.gone(hold)
+        return 0
+
+    def present_holder(self) -> Op[tuple[Lock, str | None]]:
+        """Return the lock, and who holds it, if somebody does and the server answers at once."""
+        call = self.query()
+        try:
+            found = call.script.decode((yield call))
+        except InterlockError:
+            return self, None
+        return self, next(iter(found.holders), None)
+
+    def wait(self, hold: Hold, deadline: float) -> Op[bool]:
+        """Wait for *hold*, which was refused once; return whether it is held now."""
+        return waiting(hold, deadline)
+
+    def ask_why(self, hold: Hold) -> Op[None]:
+        """Lose *hold*, which the server does not have: read the note that an operator may have left."""
+        session = self.session
+        answer: Any = None
+        if session.clock() >= hold.valid_until:
+            session.watchdog.lose(hold, hold.expiry_reason())
+            return
+        if session.options.card:
+            call = forced_note_read(forced_note(self.key, hold.holder))
+            try:
+                answer = call.script.decode((yield call))
+            except InterlockError as error:
+                answer = error
+        session.watchdog.explain(hold, answer)
+
+    def excludes(self, hold: Any) -> bool:
+        """Return whether *hold*, which another owner has, keeps this lock from being acquired."""
+        return isinstance(hold, Hold) and hold.lock.place == self.place
+
+
+PROMPT = 0.5
+"""Seconds that an error about a holder waits for the answer who that is."""
+MOST_FORMS = 8
+"""Forms that a lock keeps, at most, beside those of the usual commands."""
+
+
+def note_entered(hold: Hold) -> None:
+    """Note that *hold* was entered; this is the last step of an acquire, if it has one."""
+    session = hold.lock.session
+    if hold.over is not None:  # it stood still for long: see `Watchdog`
+        session.garbage.add(hold)
+        raise lost_error(hold)
+    if session.events.observed:
+        session.events.acquired(hold, hold.sent_at)
+    session.events.end_wait(hold, None)
+    place = hold.place
+    if place is not None:
+        place.open = place.open or place.line.deaf  # it cannot know, and Java shall have turns
+        session.queues.leave(hold)
+    if not hold.renewed:
+        session.wake(None)  # to tell when it ends
+        if hold.lease > session.options.lease:
+            session.outside.write_card()
+
+
+class Acquire(Step["Hold | None"]):
+    """An acquire or re-entry by *owner*; the result is the hold, or None when time is up.
+
+    Args:
+        lock: the lock.
+        owner: who acquires.
+        deadline: when to stop waiting.
+        lease: seconds after which the hold ends by itself; None if it is renewed.
+        entry: what stands for it in `Hold.entries`: a `Claim` or a `Job`; None for the owner.
+    """
+
+    __slots__ = (
+        "_again", "_call", "_deadline", "_entry", "_lease", "_lock", "_owner", "_sent_at", "hold",
+    )  # fmt: skip
+
+    def of(
+        self,
+        lock: Lock,
+        owner: Owner,
+        deadline: float,
+        lease: float | None = None,
+        entry: object = None,
+    ) -> Self:
+        """Begin; return this step."""
+        self._lock, self._owner, self._deadline, self._lease = lock, owner, deadline, lease
+        self._entry = FIRST if entry is None else entry
+        self._again = False
+        self.hold: Hold | None = None
+        return self
+
+    def begin(self) -> Eval[Any] | None:
+        """Put a hold into the owner's table; return the first try, or the script of a re-entry."""
+        lock, owner = self._lock, self._owner
+        table, place = owner.table, lock.place
+        found = table.get(place)
+        if found is not None:
+            if len(found.entries) >= LEAST:
+                found.bury()
+                if (now := lock.session.clock()) >= found.valid_until:
+                    lock.session.watchdog.expire(found, now)
+            if found.over is LOST:
+                self._refuse_lost(found)
+            elif self._entered(found):
+                return self._enter_again(found)
+            if found.over is None and _is_acquiring(found):
+                raise ReentryError(
+                    f"{lock!r} is just being acquired by the same owner", name=lock.name
+                )
+            # What acquired it was interrupted, twice, or it is over and forgotten.
+            lock.session.give_up(found)
+        if not owner.alone_in:
+            owner.refuse_vain_wait(lock, self._deadline)
+        hold = self.hold = table[place] = lock.new_hold(owner, self._lease)
+        if owner.cell is not None:
+            hold.come_among(owner.cell)
+        return lock.first(hold, self._deadline)
+
+    def _refuse_lost(self, found: Hold) -> None:
+        """Raise that *found* is lost, unless it was left to its own lease, outside of blocks."""
+        if found.depth and not found.ran_out():
+            raise lost_error(found)
+
+    def _entered(self, found: Hold) -> bool:
+        """Enter *found* again if it is held; another flow may release it just now."""
+        if len(found.entries) < LEAST or found.over is not None:
+            return False
+        if not self._lock.reentrant:
+            raise ReentryError(
+                f"{self._lock!r} is not reentrant, and {self._owner.label} holds it",
+                name=self._lock.name,
+            )
+        if self._entry is FIRST:
+            self._entry = object()
+        self.hold = found  # what `give_up` looks at
+        return found.enter(self._entry)
+
+    def _enter_again(self, found: Hold) -> Eval[Any] | None:
+        session = self._lock.session
+        self._again = True
+        lease = session.options.lease if self._lease is None else self._lease
+        self._sent_at = session.clock()
+        self._call = self._lock.call(found, lease, len(found.entries) - 1)
+        return self._call
+
+    def done(self, answer: Any) -> bool:
+        """Take the server's answer; return whether the lock is held now."""
+        hold, lock = self.hold, self._lock
+        assert hold is not None
+        if self._again:
+            if answer.__class__ is not Grant or hold.over is not None:
+                return False
+            lease = lock.session.options.lease if self._lease is None else self._lease
+            hold.grant(self._sent_at, lease)
+            hold.renewed = hold.renewed or self._lease is None
+            self.result = hold
+            return lock.session.clock() < hold.valid_until
+        if not lock.granted(hold, answer):
+            return False
+        self.result = hold
+        hold.entries = [OPEN, self._entry]
+        told = lock.session.events.observed
+        if told or hold.over is not None or hold.place is not None or not hold.renewed:
+            note_entered(hold)
+        return True
+
+    def rest(self, failure: Exception | None) -> Op[Hold | None]:
+        """Ask again after *failure*; wait for the lock; or raise that the hold is lost."""
+        hold, lock, session = self.hold, self._lock, self._lock.session
+        assert hold is not None
+        if self._again:
+            return (yield from self._settle_entry(hold, failure))
+        began = hold.sent_at or session.clock()
+        tried = failure is None and hold.sent_at
+        if not tried and self.done((yield from lock.attempt(hold, self._deadline, failure))):
+            return hold
+        if session.clock() < self._deadline:
+            session.events.begin_wait(lock, hold, began)
+            if (yield from lock.wait(hold, self._deadline)):
+                hold.entries = [OPEN, self._entry]
+                note_entered(hold)
+                return hold
+            session.events.end_wait(hold, None)
+        if hold.place is not None and hold.place.sent:
+            yield from self._leave(hold)
+        self.give_up()
+        return None
+
+    def _leave(self, hold: Hold) -> Op[None]:
+        """Leave the queue, since time is up; without an answer at once the background does it."""
+        lock, session = self._lock, self._lock.session
+        call = lock.down(hold, 0).anew()
+        call.deadline = session.clock()
+        with suppress(InterlockError):
+            answer = call.script.decode((yield call))
+            session.garbage.answered(hold, answer, session.clock())
+            if hold not in session.garbage.dead:
+                hold.over = ENDED
+
+    def _settle_entry(self, hold: Hold, failure: Exception | None) -> Op[Hold]:
+        lock, session = self._lock, self._lock.session
+        if failure is not None:
+            until = min(max(self._deadline, self._sent_at + GRACE), hold.valid_until)
+            answer = yield from session.persist(self._call, until, failure=failure)
+            if self.done(answer):
+                return hold
+        if hold.over is None:
+            yield from lock.ask_why(hold)
+        raise lost_error(hold)
+
+    def give_up(self) -> None:
+        """End the hold, or only this entry of it."""
+        hold = self.hold
+        if hold is None:
+            return
+        self._lock.session.events.end_wait(hold, sys.exception())
+        if not (hold.entries or self._again):
+            hold.since = 0.0  # it never was held, as observers are told
+        if hold.leave(self._entry) or not hold.entries:
+            if hold.over is LOST:
+                hold.leave_owner()
+            else:
+                self._lock.session.give_up(hold)
+
+
+Lock.acquiring = Acquire
+
+
+def _is_acquiring(hold: Hold) -> bool:
+    """Return whether a call below this one acquires *hold*: a signal handler or finalizer asks.
+
+    Faces and drivers have their step in a variable of that name.
+    """
+    frame = _getframe().f_back
+    while frame is not None:
+        step = frame.f_locals.get("step")
+        if isinstance(step, Acquire) and step.hold is hold:
+            return True
+        frame = frame.f_back
+    return False

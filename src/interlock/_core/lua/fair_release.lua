@@ -1,0 +1,67 @@
+-- fair_release: go down to *depth*; at 0 free the lock, or leave the queue.
+--
+-- If the lock is free then, the next waiter is told. A waiter that leaves from behind the first one
+-- tells nobody. Repeated, it changes nothing. fair_ask tells how the waiters behind move up.
+--
+-- A server that is out of memory refuses HSET and ZADD, but only as a script's first write. So a
+-- removal comes before each: before HSET it is the HDEL of a field that never exists.
+--
+-- KEYS[1]  lock      hash {holder: depth}
+-- KEYS[2]  queue     list of holders, the next one first
+-- KEYS[3]  timeouts  zset {holder: its deadline, epoch milliseconds by the server's clock}; ours
+--                    have the fraction .25
+-- ARGV[1]  holder    string, "<client>:<number>"
+-- ARGV[2]  depth     integer >= 0, the depth to reach
+-- ARGV[3]  wait      integer > 0, milliseconds for which a waiter may be silent
+-- ARGV[4]  channel   string; the waiter <holder> listens on "<channel>:<holder>"
+--
+-- Returns  1 when it held the lock; 0 when it only stood in the queue; nil when neither (a deadline
+--          without a place in the list is removed; nothing else changed)
+-- Source   RedissonFairLock.unlockInnerAsync, acquireFailedAsync and forceUnlockAsync, Redisson
+--          4.7.0, with the server's clock in place of the client's
+-- Wire     the hash, the list and the zset; "0" to the next waiter when the lock is free; this
+--          code is our own
+local lock, queue, timeouts = KEYS[1], KEYS[2], KEYS[3]
+local holder, depth, wait, channel = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
+
+local held = redis.call('hexists', lock, holder) == 1
+if depth ~= '0' then
+  if held then
+    redis.call('hdel', lock, '')
+    redis.call('hset', lock, holder, depth)
+  end
+  return held and 1 or nil
+end
+local head = redis.call('lindex', queue, 0)
+if held and not head then
+  redis.call('del', lock, timeouts)
+  return 1
+end
+
+-- include: fair_queue
+
+local place, gone, floor = 0, 0, now
+if not held then
+  place = redis.call('lpos', queue, holder)
+  redis.call('zrem', timeouts, holder)
+  if not place then
+    return nil
+  end
+  redis.call('lrem', queue, 0, holder)
+  gone, floor, head = 1, now + math.floor(wait / 3), redis.call('lindex', queue, 0)
+end
+if place == 0 then
+  head, gone = drop_dead(head, gone)
+end
+if not head then
+  redis.call('del', timeouts)
+elseif gone > 0 then
+  move_up(place, gone, floor)
+end
+if held then
+  redis.call('del', lock)
+end
+if head and place == 0 and redis.call('exists', lock) == 0 then
+  redis.call(PUBLISH, channel .. ':' .. head, '0')
+end
+return held and 1 or 0

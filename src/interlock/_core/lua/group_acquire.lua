@@ -1,0 +1,61 @@
+-- group_acquire: reach *depth* on all fields, free or own, or learn how long others keep one.
+--
+-- A field of another holder is free once its time is over. Taking the field removes that holder's
+-- time and depth. The TTL of the group is that of its longest hold, so an unused group expires.
+--
+-- A depth above 1 is a re-entry: it does not take a lost field again.
+--
+-- KEYS[1]     group   hash {field: holder, "<field>:<holder>:expire_time": epoch milliseconds,
+--                     "<field>:<holder>:lock_count": depth}
+-- ARGV[1]     lease   integer > 0, milliseconds
+-- ARGV[2]     holder  string, "<client id>:<number>"
+-- ARGV[3]     depth   integer > 0, the depth to reach: sending it twice changes nothing
+-- ARGV[4..n]  field   string, the field that stands for one value
+--
+-- Returns  nil when held; else the milliseconds until the last of the others' fields ends (-2: a
+--          re-entry found a field lost)
+-- Source   RedissonFasterMultiLock.tryLockInnerAsync, Redisson 4.7.0,
+--          with the server's clock in place of the client's
+-- Wire     the hash and its TTL; this code is our own
+local group, lease, holder = KEYS[1], tonumber(ARGV[1]), ARGV[2]
+local depth, fields = tonumber(ARGV[3]), ARGV
+local FIRST = 4
+
+local clock = redis.call('time')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+
+local function expiry(field, owner)
+  return tonumber(redis.call('hget', group, field .. ':' .. owner .. ':expire_time') or 0)
+end
+
+local left, all_ours, owners = -2, true, {}
+for i = FIRST, #fields do
+  local owner = redis.call('hget', group, fields[i])
+  owners[i] = owner
+  if owner ~= holder then
+    all_ours = false
+    if owner then
+      left = math.max(left, expiry(fields[i], owner) - now)
+    end
+  end
+end
+if left > 0 then
+  return left
+elseif depth > 1 and not all_ours then
+  return -2
+end
+for i = FIRST, #fields do
+  local field, owner = fields[i], owners[i]
+  if owner and owner ~= holder then
+    redis.call('hdel', group, field .. ':' .. owner .. ':expire_time',
+      field .. ':' .. owner .. ':lock_count')
+  end
+  local mine = field .. ':' .. holder
+  local expires = string.format('%.0f', math.max(expiry(field, holder), now + lease))
+  redis.call('hset', group, field, holder, mine .. ':expire_time', expires,
+    mine .. ':lock_count', depth)
+end
+if redis.call('pttl', group) < lease then
+  redis.call('pexpire', group, lease)
+end
+return nil

@@ -1,0 +1,37 @@
+-- leased_query: take expired permits back, then tell how many are free and held; a missing number
+-- that the code names is set.
+--
+-- KEYS[1]  semaphore  string, the number of free permits
+-- KEYS[2]  permits    zset {id, 16 bytes: its end, epoch milliseconds by the server's clock}
+-- ARGV[1]  named      as for leased_acquire
+-- ARGV[2]  idle       integer >= 0, milliseconds after this use when it ends; 0: it stays
+-- ARGV[3]  channel    string, where Java listens
+--
+-- Returns  {free, held}
+-- Source   RPermitExpirableSemaphore.availablePermits, acquiredPermits and getPermits,
+--          Redisson 4.7.0
+-- Wire     the number and the zset; on the channel the new number when expired permits came back,
+--          and the sum when the number was set; this code is our own
+local semaphore, permits, named, idle, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
+
+local free = redis.call('get', semaphore)
+if not tonumber(free or 0) then
+  return redis.error_reply('WRONGTYPE this is not a number of permits')
+end
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local expired = redis.call('zremrangebyscore', permits, 0, now)
+local held = redis.call('zcard', permits)
+if not free and named ~= '' then
+  free = redis.call('incrby', semaphore, named - held)
+  redis.call(PUBLISH, channel, named)
+elseif expired > 0 then
+  free = redis.call('incrby', semaphore, expired)
+  if free > 0 then
+    redis.call(PUBLISH, channel, free)
+  end
+end
+
+-- include: idle_leased
+
+return {tonumber(free or 0), held}

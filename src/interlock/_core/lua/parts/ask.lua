@@ -1,0 +1,48 @@
+-- ask (part): hold a free lock, or find out that it is held already; else stand in its queue.
+local member = holder .. deaf
+local function take()
+  redis.call('hset', lock, holder, '1')
+  if redis.call('pttl', lock) < tonumber(lease) then
+    redis.call('pexpire', lock, lease)
+  end
+  if draw then
+    return {draw()}
+  end
+  return {'', ''}
+end
+
+local left = redis.call('pttl', lock)
+local free = left == -2
+if free and (not queue or redis.call('exists', queue) == 0)
+  or not free and redis.call('hexists', lock, holder) == 1 then
+  return take()
+end
+
+-- include: queue
+
+if not queue then -- its user has no right to it, or the slot is moving just now
+  return {left, now, 0, 0, '', '0'}
+end
+
+local score = redis.call('zscore', queue, member)
+if free and score then
+  local one, client, number = first()
+  if not one or one == member then
+    redis.call('zrem', queue, member)
+    return take()
+  end
+  grant(one, client, number, '', '0')
+  left = redis.call('pttl', lock)
+elseif score and string.sub(score, 1, 1) == '-' then
+  -- Its grant has ended, and another one came in between: a mark would blame it for that one's end.
+  redis.call('zrem', queue, member)
+end
+
+-- include: join
+
+-- include: pace
+
+if joined == 1 then
+  return {left, now, 1, 1, '', place}
+end
+return {left, now, redis.call('zcard', queue), 0, missed(deaf == '' and 100000 or 0) or '', score}

@@ -1,0 +1,7 @@
+-- idle (part): let it end so long after this use.
+if idle ~= '0' then
+  redis.call('pexpire', semaphore, idle)
+  if total then
+    redis.call('pexpire', total, idle)
+  end
+end

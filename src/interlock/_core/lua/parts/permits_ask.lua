@@ -1,0 +1,43 @@
+-- permits_ask (part): take permits, or find out that they are held already; else stand in the queue.
+--
+-- Who stands in the queue and finds enough lets in the first. A newcomer only joins: permits may be
+-- left to Java for a moment.
+local member = holder .. deaf
+local function have()
+  take(holder, lease)
+  if queue then
+    redis.call('zrem', queue, holder, holder .. '?')
+  end
+  return {'', ''}
+end
+expire()
+if holds(holder) or not queue and fits(holder) then
+  return have()
+end
+if not queue then -- its user has no right to it, or the slot is moving just now
+  return {left_for(nil), now, 0, 0, '', '0'}
+end
+local score, one = redis.call('zscore', queue, member), nil
+if score then
+  local _, _, mine, front = advance('', '0', member)
+  if mine or nobody and fits(holder) then
+    return have()
+  end
+  one = front
+else
+  one = first()
+  if not one and fits(holder) then
+    return have()
+  end
+end
+
+-- include: join
+
+local left = left_for(one)
+
+-- include: pace
+
+if joined == 1 then
+  return {left, now, 1, 1, '', place}
+end
+return {left, now, redis.call('zcard', queue), 0, '', score}

@@ -1,0 +1,18 @@
+-- places (part): the time, the channels of a queue, and how a client loses its places.
+local time = redis.call('time')
+local now = time[1] .. string.sub('00000' .. time[2], -6)
+local GRANT, KEEP = 3000, 10000 -- milliseconds that a grant lasts, and that a queue is kept
+-- They are called like the queue.
+local waiting = (string.gsub(queue or '', '_queue', '_waiting', 1))
+local wakes = (string.gsub(queue or '', '_queue', '_wake', 1)) .. ':'
+
+-- Take all places from *client*, which did not release in time; if it lives, it joins again.
+local function forget(client)
+  local all = redis.call('zrange', queue, '0', '-1')
+  for i = 1, #all do
+    if string.sub(all[i], 1, #client + 1) == client .. ':' then
+      redis.call('zrem', queue, all[i])
+    end
+  end
+  redis.call(PUBLISH, wakes .. client, '')
+end

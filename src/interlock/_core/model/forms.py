@@ -1,0 +1,95 @@
+"""Commands that differ in nothing but their hold.
+
+A `Form` packs its command once. Then a call costs the concatenation of three texts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from interlock._core.model.calls import Eval
+from interlock._core.model.names import packed_text
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from interlock._core.model.calls import Script
+    from interlock._core.model.hold import Hold
+    from interlock._core.model.replication import Replication
+
+HOLE = "\0"
+"""Stands for a holder id among the arguments of a `Form`; those of several holds stand in a row."""
+
+
+class Form:
+    """The calls of *script* that differ only in their hold.
+
+    Args:
+        script: the script.
+        keys: its keys.
+        args: its arguments, with a `HOLE` among them.
+        spare: how many of the last keys may be left out: see `Eval`.
+    """
+
+    __slots__ = ("args", "head", "keys", "script", "spare", "tail")
+
+    def __init__(
+        self,
+        script: Script[Any],
+        keys: tuple[str, ...],
+        args: tuple[str | int, ...],
+        spare: int = 0,
+    ) -> None:
+        self.script, self.keys, self.args, self.spare = script, keys, args, spare
+        parts = ("EVALSHA", script.sha, len(keys), *keys, *args)
+        packed = [f"*{len(parts)}\r\n", *[packed_text(str(part)) for part in parts]]
+        hole = len(packed) - len(args) + args.index(HOLE)
+        self.head, self.tail = "".join(packed[:hole]), "".join(packed[hole + args.count(HOLE) :])
+
+    def of(self, hold: Hold) -> Eval[Any]:
+        """Return the call for *hold*."""
+        call: Any = Spliced()
+        call.script, call.form, call.hold = self.script, self, hold
+        call.replication = None
+        call.packed = f"{self.head}{hold.packed}{self.tail}".encode()
+        return call  # type: ignore[no-any-return]
+
+
+class Spliced:
+    """A call of a `Form`: an `Eval` to those who send it, but made without its constructor.
+
+    Its parts are needed only if the server does not know the script yet.
+    """
+
+    __slots__ = ("form", "hold", "packed", "replication", "script")
+    form: Form
+    hold: Hold
+    packed: bytes | None
+    script: Script[Any]
+    replication: Replication | None
+    # Of the class, where an `Eval` has them in each object: what no call here has.
+    deadline = float("inf")
+    asks = spare_args = 0
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The form's keys."""
+        return self.form.keys
+
+    @property
+    def args(self) -> tuple[str | int, ...]:
+        """The form's arguments, with the holders in place of the holes."""
+        members = iter([part.member for part in self.hold.parts or (self.hold,)])
+        return tuple([next(members) if each is HOLE else each for each in self.form.args])
+
+    @property
+    def spare_keys(self) -> int:
+        """How many of the last keys may be left out."""
+        return self.form.spare
+
+    def anew(self) -> Eval[Any]:
+        """Return an unsent copy of this call, which need not be one of a form."""
+        return Eval(self.script, self.keys, self.args, spare_keys=self.spare_keys)
+
+    def __iter__(self) -> Generator[Any, Any, Any]:  # noqa: PYI058 - it returns the answer
+        return self.script.decode((yield self))

@@ -1,0 +1,449 @@
+"""A hold: its life, and who may end it.
+
+A hold has an id of its own on the server, ``<client>:<number>``, which is never used again. So
+whatever the network delivers late finds nothing to change, and whoever is unsure just releases.
+
+    entries      over       the hold is
+    ---------    -------    ------------------------------------------------------------------
+    none         None       PENDING: its acquire is under way; with a `place`, it waits (`queue`)
+    some         None       HELD. Or they have just gone, and its release is under way
+    any          LOST       LOST: the server or its lease ended it; each release says so
+    any          ENDED      ENDED: final. Its id may still be on the server: see `upkeep.garbage`
+
+Its depth is the number of its entries. Each entry says who ends it: a `Claim`, which is a weak
+reference to an open block; a `Job`, which is one to the lock object by which a pool's job has
+acquired; or any other object, which stands for the owner. A renewed hold whose entries have all
+lost who could end them is garbage. The hash on the server has a copy of the depth, for people.
+
+The first entry is `OPEN`. Who takes away the last other one also takes `OPEN` away, by a `pop` that
+gets whatever is last then: so either the hold is closed, or somebody has entered again meanwhile.
+And who enters again looks afterwards whether `OPEN` is still there. No mutex is needed for that.
+"""
+
+from __future__ import annotations
+
+import weakref
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from interlock._core.model.effects import NEVER
+from interlock._core.model.holds import (
+    DRIFT,
+    ENDED,
+    HELD,
+    LOST,
+    PENDING,
+    SLACK,
+    Owner,
+    is_ours,
+    number_of,
+)
+from interlock._core.model.names import KEEP
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from interlock._core.locks.base import Lock
+    from interlock._core.locks.release import Extend, Release
+    from interlock._core.model.holds import Line
+    from interlock._core.model.replication import Replication
+    from interlock._core.queue.places import Place
+    from interlock.errors import LossReason
+
+__all__ = [
+    "ENDED", "FIRST", "HELD", "KEPT", "LEAST", "LOST", "OPEN", "SLACK", "Claim", "Hold", "Job",
+    "Owner", "ends_at", "valid_until",
+]  # fmt: skip
+
+
+OPEN: Final = object()
+"""The first entry of each hold that can be entered."""
+FIRST: Final = object()
+"""The entry of an acquire by hand; re-entries have one of their own, so that each drops only that."""
+KEPT: Final = 1 - DRIFT
+"""What is left of a lease by our clock if the server's is faster."""
+LEAST = 2
+"""The length of the entries of a hold that was entered once."""
+
+
+def valid_until(sent_at: float, lease: float) -> float:
+    """Return the end of *lease* seconds that were granted to a command sent at *sent_at*."""
+    return sent_at + lease * KEPT - SLACK
+
+
+class Claim(weakref.ref[Any]):
+    """A weak reference to what ends one entry of *hold*; an inbox hears when that is gone.
+
+    The callback is the inbox's `put`, which is C: no signal can strike in it.
+    """
+
+    __slots__ = ("hold",)
+    hold: Hold | None
+
+
+class Job(weakref.ref[Any]):
+    """Stands for what a job of a pool acquired by hand: a weak reference to the lock object."""
+
+    __slots__ = ()
+
+
+class Hold:
+    """One hold of one lock.
+
+    Attributes:
+        lock: the lock.
+        owner: returns its owner, or None if that is gone.
+        packed: its id, as the argument of a command, before that is encoded.
+        entries: see above.
+        over: None, ENDED or LOST.
+        lease: seconds that the server keeps it.
+        renewed: whether the watchdog keeps it alive.
+        valid_until: nobody else can hold the lock before that.
+        sent_at: when the last try to acquire was sent; 0 if none was.
+        since: when it was granted.
+        asking: whether that try has no answer yet.
+        resent: whether an earlier try has none: a copy of it may still come.
+        place: what it knows as a waiter; None if it never was one.
+        token: the fencing token.
+        reason, detail: why it was lost.
+        listeners: whom to call when it is lost.
+        line: where the user's code acquired it; None if nobody knows.
+        parts: the holds that make it, if it is one of several locks.
+        replication: what replicas were asked about it, if they were.
+        among: what its owner has in its present context; None if nobody asks.
+        ends_by: when it ends although it is renewed; NEVER if it need not.
+        newest: the last of those that have taken its place, if any has.
+    """
+
+    parts: Sequence[Hold] = ()
+    __slots__ = (
+        "__weakref__", "among", "asking", "detail", "ends_by", "entries", "lease", "line", "listeners", "lock", "newest", "over", "owner",
+        "packed", "place", "reason", "renewed", "replication", "resent", "sent_at", "since", "token", "valid_until",
+    )  # fmt: skip
+    newest: list[Hold]
+
+    def of(
+        self,
+        lock: Lock,
+        owner: Callable[[], Owner | None],
+        packed: str,
+        lease: float,
+        renewed: bool,
+    ) -> Self:
+        """Begin; return this hold."""
+        self.lock, self.owner, self.packed = lock, owner, packed
+        self.lease, self.renewed = lease, renewed
+        self.entries: list[object] = []
+        self.over: str | None = None
+        self.valid_until = self.sent_at = self.since = 0.0
+        self.asking = self.resent = False
+        self.token: int | None = None
+        self.place: Place | None = None
+        self.among: list[Any] | None = None
+        self.line: Line | None = None
+        self.replication: Replication | None = None
+        self.reason: LossReason | None = None
+        self.detail, self.ends_by = "", NEVER
+        self.listeners: list[Callable[[], object]] | None = None
+        return self
+
+    of_permits = False
+    """Whether it is of permits, of which others may have some, too."""
+
+    def __repr__(self) -> str:
+        return f"<hold of {self.lock!r} {self.state} {self.holder}>"
+
+    @property
+    def state(self) -> str:
+        """The state, in a word."""
+        return self.over or (HELD if self.entries else PENDING)
+
+    @property
+    def holder(self) -> str:
+        """Its id on the server."""
+        return self.member
+
+    @property
+    def member(self) -> str:
+        """What its commands call it."""
+        return self.packed.partition("\n")[2][:-2]
+
+    @property
+    def number(self) -> bytes:
+        """The second half of its id, by which messages call it."""
+        return self.packed[:-2].partition(":")[2].encode()
+
+    def ask(self, now: float) -> None:
+        """Note that a try to acquire is sent *now*."""
+        self.resent = self.resent or self.asking
+        self.sent_at, self.asking = now, True
+
+    def grant(self, sent_at: float, lease: float) -> None:
+        """Note that a command sent at *sent_at* keeps it for *lease* seconds."""
+        until = min(valid_until(sent_at, lease), self.ends_by)
+        if until > self.valid_until:  # noqa: PLR1730 - faster than `max`
+            self.valid_until = until
+
+    def unsure(self) -> bool:
+        """Return whether the server may have something of it."""
+        return bool(self.valid_until or self.asking or self.resent or self.place is not None)
+
+    def may_come(self) -> bool:
+        """Return whether a try may still be executed behind a release that is answered."""
+        place = self.place
+        return self.resent or (self.asking and place is not None and place.sent > 0)
+
+    def end_by(self, time: float) -> None:
+        """End it at *time* at the latest; only then does the server hear of that."""
+        self.ends_by = time
+        self.valid_until = min(self.valid_until, time)
+
+    def valid(self, now: float) -> bool:
+        """Return whether nobody else can hold the lock."""
+        return self.over is None and now < self.valid_until and bool(self.entries)
+
+    def lost(self, now: float) -> bool:
+        """Return whether it has ended without being released, as far as is known here."""
+        return self.over is LOST or (
+            self.over is None and bool(self.entries) and now >= self.valid_until
+        )
+
+    def enter(self, entry: object) -> bool:
+        """Enter it again, unless another flow has just closed it; return whether that was done."""
+        self.entries.append(entry)
+        if self.entries[0] is OPEN and self.over is None:
+            return True
+        self.drop(entry)
+        return False
+
+    def leave(self, entry: object) -> bool:
+        """Drop *entry*, unless somebody did, and close it if none is left.
+
+        Return whether this call has closed it.
+        """
+        entries = self.entries
+        try:  # noqa: SIM105 - faster than `suppress`
+            entries.remove(entry)
+        except ValueError:
+            pass
+        if len(entries) != 1:
+            return False
+        try:
+            last = entries.pop()
+        except IndexError:  # somebody else has closed it
+            return False
+        if last is OPEN:
+            return True
+        entries.append(last)  # somebody has entered just now
+        return False
+
+    def by_hand(self) -> bool:
+        """Return whether it has an entry that is no block's."""
+        return any(
+            not isinstance(each, (Claim, Hold)) and each is not OPEN for each in self.entries
+        )
+
+    def taken_by(self, lock: object) -> bool:
+        """Return whether a job of a pool acquired it by the object *lock*."""
+        return any(isinstance(entry, Job) and entry() is lock for entry in list(self.entries))
+
+    def bury(self) -> None:
+        """Drop the entries of blocks that are gone."""
+        for entry in list(self.entries):
+            if type(entry) is Claim and entry() is None:
+                self.drop(entry)
+
+    def drop(self, entry: object) -> None:
+        """Drop *entry*, unless somebody did."""
+        try:  # noqa: SIM105 - faster than `suppress`
+            self.entries.remove(entry)
+        except ValueError:
+            pass
+
+    def claimed(self) -> bool:
+        """Return whether somebody is left who can release it."""
+        owner = self.owner()
+        lives = owner is not None and not owner.ended()
+        for entry in list(self.entries):
+            if entry is OPEN:
+                continue
+            if isinstance(entry, Hold):
+                if entry.claimed():
+                    return True
+            elif entry() is not None if isinstance(entry, Claim) else lives:
+                return True
+            if isinstance(entry, Job) and entry() is not None:
+                return True
+        return False
+
+    def come_among(self, cell: list[Any]) -> None:
+        """Come among what its owner has in the context of *cell*."""
+        among: list[Any] = cell[0]
+        self.among = among
+        if among and among[0] is None:
+            among[0] = self
+        else:
+            among.append(self)
+
+    def replace_among(self, other: Hold) -> None:
+        """Stand where *other* stands among what its owner has, if it does."""
+        among = other.among
+        if among is not None and other in among:
+            self.among = among
+            among[among.index(other)] = self
+            other.among = None
+
+    def leave_owner(self) -> None:
+        """Take it out of the table of its owner."""
+        owner, place = self.owner(), self.lock.place
+        if owner is not None and owner.table.get(place) is self:
+            del owner.table[place]
+        among = self.among
+        if among is not None:
+            try:  # noqa: SIM105 - faster than `suppress`
+                among.remove(self)
+            except ValueError:
+                pass  # another flow has done that
+            self.among = None  # last: whoever was interrupted does it again
+        if self.entries:  # those of others are there if its client ends
+            for entry in list(self.entries):
+                if isinstance(entry, Hold) and not entry.kept():
+                    entry.leave_owner()
+
+    def owned(self) -> bool:
+        """Return whether it is in the table of its owner."""
+        owner = self.owner()
+        return owner is not None and owner.table.get(self.lock.place) is self
+
+    def over_by(self, now: float) -> float:
+        """Return when the server has forgotten all that was sent before *now*.
+
+        A place lasts longer if others keep the queue. Then its turn is the end of it.
+        """
+        if self.place is not None:
+            return now + max(self.lease, KEEP)
+        unsure = self.renewed or self.asking or self.resent
+        return now + self.lease if unsure else self.valid_until
+
+    # What a face and its driver ask.
+
+    @property
+    def name(self) -> str:
+        """What is held."""
+        return self.lock.name
+
+    @property
+    def depth(self) -> int:
+        """How often it was entered."""
+        return max(0, len(self.entries) - 1)
+
+    @property
+    def acquired_at(self) -> str:
+        """The user's line that acquired it, as ``file:line``; empty if nobody knows."""
+        wholes = [entry for entry in self.entries if isinstance(entry, Hold)]
+        line = next((each.line for each in (self, *wholes) if each.line is not None), None)
+        return "" if line is None or is_ours(line) else f"{line[0].co_filename}:{number_of(line)}"
+
+    @property
+    def key(self) -> str:
+        """The key of its lock on the server."""
+        return self.lock.key
+
+    @property
+    def table_key(self) -> tuple[str, int]:
+        """What tells its place and its owner from all others of this process; 0 if that is gone."""
+        owner = self.owner()
+        return self.lock.place, 0 if owner is None else owner.identity
+
+    def ran_out(self) -> bool:
+        """Return whether it ended with the lease that its owner chose, outside of any block.
+
+        Then nobody needs to release it. A rate limit is a lock of this kind.
+        """
+        expired = (self.reason or self.expiry_reason()) == "expired" and not self.renewed
+        return expired and not any(isinstance(entry, Claim) for entry in self.entries)
+
+    @property
+    def label(self) -> str:
+        """What to call its owner in messages."""
+        label: str = getattr(self.owner, "label", "an owner that is gone")
+        return label
+
+    @property
+    def replicas(self) -> int | None:
+        """How many replicas had it when it was acquired; None if they were not asked."""
+        replication = self.replication
+        return None if replication is None else replication.acknowledged
+
+    @property
+    def token_source(self) -> str | None:
+        """What keeps the token above all earlier ones; None without a token."""
+        return None if self.token is None else self.lock.token_source
+
+    def expiry_reason(self) -> LossReason:
+        """Return why it is lost if its validity has just ended.
+
+        If no renewal has failed, none was made: the process was paused, or too busy.
+        """
+        renewed = self.renewed and self.ends_by == NEVER
+        failed = renewed and self.lock.session.events.failure_of(self)
+        return "unreachable past validity" if failed else "expired"
+
+    def listen(self, callback: Callable[[], object]) -> bool:
+        """Call *callback* when it is lost; return False if it is."""
+        if self.listeners is None:
+            self.listeners = []
+        self.listeners.append(callback)
+        if self.over is LOST:
+            with suppress(ValueError):  # it has just been told
+                self.listeners.remove(callback)
+                return False
+        return True
+
+    def unlisten(self, callback: Callable[[], object]) -> None:
+        """Call *callback* no more."""
+        if self.listeners is not None and callback in self.listeners:
+            self.listeners.remove(callback)
+
+    def kept(self) -> bool:
+        """Return whether it is held, or lost and not released."""
+        return bool(self.entries) and self.over is not ENDED
+
+    def give_up_parts(self) -> None:
+        """End its parts; no I/O, and repeatable."""
+
+    def leaving(self) -> bool:
+        """Return whether its release has begun."""
+        return not self.entries
+
+    def latest(self) -> Hold:
+        """Return the hold that has taken its place after waits for conditions, or itself."""
+        newest: list[Hold] | None = getattr(self, "newest", None)
+        return self if newest is None else newest[0]
+
+    def succeed(self, former: Hold, entries: list[object]) -> None:
+        """Take the place of *former*, which had the *entries*: who ends one of them ends it here."""
+        # Shared by all: who keeps the first of a thousand does not keep those in between.
+        newest: list[Hold] = getattr(former, "newest", [])
+        self.newest = former.newest = newest
+        newest[:] = (self,)
+        self.line, self.listeners = former.line, former.listeners
+        self.entries = [OPEN, *entries]
+        for entry in entries:
+            if isinstance(entry, Claim):
+                entry.hold = self
+
+    def release(self, entry: object = None) -> Release:
+        """Return the step that ends *entry*, or the last one."""
+        step: Release = self.lock.releasing().of(self, entry)
+        return step
+
+    def extend(self, lease: float) -> Extend:
+        """Return the step that keeps it for at least *lease* seconds from now."""
+        step: Extend = self.lock.extending(self, lease)
+        return step
+
+
+def ends_at(holds: Iterable[Hold]) -> float:
+    """Return when the first of *holds* ends, unless it is renewed before."""
+    return min([hold.valid_until for hold in holds if hold.entries], default=NEVER)

@@ -1,0 +1,347 @@
+"""Calls on what nobody owns: each counts once, however often it arrives.
+
+A lock's commands name a hold, so they may run any number of times. A counter has no such thing: an
+INCRBY that is sent again after a lost reply counts twice. So a call has a number, and a key on the
+server, its `Request`, keeps the number and answer of the last call that used it. A copy finds its
+own number there, or a later one, does nothing, and gives the same answer. A call that was answered
+leaves its key to the next one; a key whose call may have a copy under way is left to its TTL.
+
+    the call             what the background sends if it was given up
+    ----------------     ---------------------------------------------------------------------
+    an acquire           its undo: that gives back what it took, and then a copy does nothing
+    an open block        the release of what it has
+    all others           the call itself: what was begun is completed
+
+A call is a `Hold` to garbage and queues: PENDING until it is answered, ENDED once it is over. A key
+outlives all copies of its call. They are sent for `outage_timeout` by the caller and then as long
+by the background; the last one may be on its way for a while.
+
+Source: the unlock latch of Redisson 4.7.0.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from interlock._core.model.effects import NEVER, Eval, Op, R, Step
+from interlock._core.model.hold import ENDED, Hold
+from interlock._core.model.names import draw, request_latch
+from interlock._core.model.replication import Replication
+from interlock._core.queue.places import Line, nobody
+from interlock._core.scripts.locks import milliseconds
+from interlock.errors import InterlockError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock._core.insight.observing import Wish
+    from interlock._core.model.forms import Form
+    from interlock._core.upkeep.session import Session
+
+
+class Request:
+    """A key on the server that keeps the answer to the last call that used it.
+
+    Attributes:
+        key: the key.
+        forms: of the calls that use it, by what they do.
+    """
+
+    __slots__ = ("forms", "key")
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.forms: dict[tuple[object, ...], Form] = {}
+
+
+MOST_FORMS = 8
+"""Forms that a request keeps, at most."""
+
+
+class Call(Hold):
+    """One call, or one wait.
+
+    Attributes:
+        request: its key; None if it changes nothing.
+        finish: what the background sends if it was given up; None for its undo.
+        unknown: whether an earlier copy has no answer: it may still come.
+        wants: permits that it waits for.
+        wish: what operators are told of its wait.
+    """
+
+    __slots__ = ("finish", "request", "unknown", "wants", "wish")
+
+    request: Request | None
+    finish: Form | None
+    unknown: bool
+    wants: int
+    wish: Wish | None
+
+    def begin(self, counter: Counter, request: Request | None, span: float) -> Self:
+        """Begin; the background sends what finishes it for *span* seconds. Return this call."""
+        lock: Any = counter
+        self.request, self.finish = request, None
+        self.unknown, self.wants = False, 0
+        self.wish = None
+        return self.of(lock, nobody, f"$12\r\n{draw()}\r\n", span, False)
+
+    @property
+    def label(self) -> str:
+        """What to call who has it in messages."""
+        return "a block"
+
+    @property
+    def number(self) -> bytes:
+        """Its number."""
+        return self.packed[5:-2].encode()
+
+    def ask(self, now: float) -> None:
+        """Note that a copy is sent *now*."""
+        self.unknown = self.unknown or self.asking
+        self.sent_at, self.asking = now, True
+
+    def sent(self) -> Eval[Any]:
+        """Return what finishes it, which is also what its caller sends."""
+        assert self.finish is not None
+        return self.finish.of(self)
+
+    def unsure(self) -> bool:
+        """Return whether the background has to finish it."""
+        return self.request is not None and bool(self.valid_until or self.asking or self.unknown)
+
+    def over_by(self, now: float) -> float:
+        """Return when the background is not to finish it any more."""
+        return now + self.lease
+
+    def may_come(self) -> bool:
+        """Return False: after its undo a copy does nothing."""
+        return False
+
+    def release(self, entry: object = None) -> Any:
+        """Return the step that gives back what the block of *entry* has."""
+        return GiveBack(self, entry)
+
+
+class Counter:
+    """What nobody owns, for one client.
+
+    Args:
+        session: the client's state.
+        name: what the user calls it.
+        key: the same with the client's prefix.
+        idle: seconds after its last use when it ends; 0 for never.
+
+    Attributes:
+        key: of its value on the server; a subclass may have another one.
+        channel: where its changes are announced.
+        standing: by what its line is found; a leased semaphore of that name has the same channel.
+    """
+
+    kind: ClassVar[str]
+    channel: str
+    place = ""
+    in_turn, sides = True, False
+    line: ClassVar[type[Line]] = Line
+
+    def __init__(self, session: Session, name: str, key: str, idle: float = 0.0) -> None:
+        self.session, self.name = session, name
+        self.base = self.key = key
+        self.standing = f"{self.kind} {key}"
+        self.idle = milliseconds(idle) if idle else 0
+        self._span = session.options.outage_timeout
+        late = 2 * (2 * session.options.command_timeout + self._span)
+        self.ttl = milliseconds(late)
+        self._free: deque[Request] = deque()
+
+    def __repr__(self) -> str:
+        return f"{self.kind} {self.name!r}"
+
+    def request_key(self, call: str) -> str:
+        """Return the key of the requests that begin with *call*."""
+        return request_latch(self.base, call)
+
+    def channels(self, client: str) -> tuple[str, ...]:
+        """Return where waiters listen."""
+        del client
+        return (self.channel,)
+
+    # What each call has.
+
+    def new_call(self) -> Call:
+        """Return a new call, with a key that nobody else uses meanwhile."""
+        try:
+            request = self._free.pop()
+        except IndexError:
+            request = Request(self.request_key(f"{self.session.client_id}:{draw()}"))
+        return Call().begin(self, request, self._span)
+
+    def new_wait(self) -> Call:
+        """Return a new wait of one who changes nothing."""
+        return Call().begin(self, None, self._span)
+
+    def settle(self, call: Call) -> None:
+        """Note that *call* was answered: another one may use its key, unless a copy may come."""
+        request = call.request
+        if request is not None and not call.unknown:
+            call.request = None  # first: a signal may strike
+            self._free.append(request)
+
+    def form(self, call: Call, which: tuple[object, ...], make: Callable[[str], Form]) -> Form:
+        """Return the form of *call*, which does *which*; *make* makes it for the key."""
+        request = call.request
+        assert request is not None
+        form = request.forms.get(which)
+        if form is None:
+            if len(request.forms) >= MOST_FORMS:
+                request.forms.clear()
+            form = request.forms[which] = make(request.key)
+        return form
+
+    def down(self, call: Call, depth: int) -> Eval[Any]:
+        """Return what finishes *call*, which was given up."""
+        del depth
+        return (call.finish or self.undoing(call)).of(call)
+
+    def undoing(self, call: Call) -> Form:
+        """Return what undoes *call*."""
+        raise NotImplementedError
+
+    def confirmed(self, made: Eval[Any], granted: Callable[[Any], bool]) -> Eval[Any]:
+        """Return *made*; replicas are asked about what it takes, if the client wants that."""
+        policy = self.session.replicas
+        if policy is not None:
+            made = made.anew()
+            made.replication = Replication(policy, repr(self), granted, NEVER)
+        return made
+
+    def carried(
+        self,
+        which: tuple[object, ...],
+        make: Callable[[str], Form],
+        then: Callable[[Any], None] | None = None,
+    ) -> Carried[Any]:
+        """Return the step of a call that does *which*, and is completed once it was begun.
+
+        *make* makes its form for the key of a request, and *then* is told the answer.
+        """
+        return Carried(self, which, make, then)
+
+    def sure(self, which: tuple[object, ...], make: Callable[[str], Form]) -> Op[Any]:
+        """Do *which* as part of another step; return the answer."""
+        call = self.new_call()
+        made = self.form(call, which, make).of(call)
+        answer = yield from self.session.persist(made, NEVER, call)
+        call.asking = False
+        self.settle(call)
+        return answer
+
+
+class Carried(Step[R]):
+    """A call that counts once, and is completed once it has begun."""
+
+    __slots__ = ("_counter", "_make", "_then", "_which", "call")
+
+    def __init__(
+        self,
+        counter: Counter,
+        which: tuple[object, ...],
+        make: Callable[[str], Form],
+        then: Callable[[Any], None] | None,
+    ) -> None:
+        self._counter, self._which, self._make, self._then = counter, which, make, then
+        self.call = counter.new_call()
+
+    def begin(self) -> Eval[Any]:
+        """Return the call."""
+        call, session = self.call, self._counter.session
+        self._prepare()
+        session.calls[call] = None
+        call.sent_at, call.asking = session.clock(), True
+        return call.sent()
+
+    def _prepare(self) -> None:
+        """Note what the background is to send; how messages are sent is known now."""
+        call = self.call
+        if call.finish is None:
+            call.finish = self._counter.form(call, self._which, self._make)
+        call.valid_until = NEVER
+
+    def done(self, answer: Any) -> bool:
+        """Take the answer."""
+        call = self.call
+        self.result, call.over = answer, ENDED
+        self._counter.settle(call)
+        self._counter.session.calls.pop(call, None)
+        if self._then is not None:
+            self._then(answer)
+        return True
+
+    def rest(self, failure: Exception | None) -> Op[R]:
+        """Send it again after *failure*."""
+        call, session = self.call, self._counter.session
+        made = call.sent()
+        try:
+            answer = yield from session.persist(made, NEVER, call, failure)
+        except InterlockError as error:
+            if not (call.asking or call.unknown or getattr(error, "transient", False)):
+                call.over = ENDED  # the server has refused it
+                session.calls.pop(call, None)
+            raise
+        _ = self.done(answer)
+        return self.result
+
+    def give_up(self) -> None:
+        """Complete it without the caller."""
+        self._prepare()
+        self._counter.session.give_up(self.call)
+
+
+class GiveBack(Step[bool]):
+    """The end of a block, which gives back once what it has.
+
+    Args:
+        call: what the block has.
+        entry: the block's.
+    """
+
+    __slots__ = ("_call", "_entry", "_step")
+
+    def __init__(self, call: Call, entry: object) -> None:
+        self._call, self._entry = call, entry
+        self.result = False
+
+    def begin(self) -> Eval[Any] | None:
+        """Return the release, unless somebody was faster, or the client has been closed."""
+        call = self._call
+        entries = call.entries
+        if call.over is not None or not entries or not call.leave(self._entry or entries[-1]):
+            return None
+        session = call.lock.session
+        call.sent_at, call.asking = session.clock(), True
+        return call.sent()
+
+    def done(self, answer: Any) -> bool:
+        """Take the answer."""
+        call = self._call
+        self.result, call.over = bool(answer), ENDED
+        counter: Any = call.lock
+        counter.settle(call)
+        counter.session.calls.pop(call, None)
+        return True
+
+    def rest(self, failure: Exception | None) -> Op[bool]:
+        """Send it again after *failure*."""
+        call = self._call
+        if failure is None:
+            return False
+        made = call.sent()
+        answer = yield from call.lock.session.persist(made, NEVER, call, failure)
+        _ = self.done(answer)
+        return self.result
+
+    def give_up(self) -> None:
+        """Give it back without the caller."""
+        call = self._call
+        if call.leave(self._entry) or not call.entries:
+            call.lock.session.give_up(call)

@@ -1,0 +1,393 @@
+"""Permits with leases: of a limit that each call brings along, or of Redisson's leased semaphore.
+
+Each acquire is a hold of its own, whatever its owner has already. What it wants stands in its id, so
+that nothing else need be known to let it in: how many, and the limit. Waiters have their turns
+strictly in order. A release lets in from the front while it fits; who is let in loses its place, so
+there are no marks. Who was let in and missed its message is the oldest of its line, which looks.
+
+The ids of a leased semaphore's permits are made of their holder's. So its end takes nothing but its
+id, a permit that expires tells whose it was, and Redisson takes them for its own.
+
+A permit belongs to the thread or task that acquired it, and to the object that the user got: it is
+renewed while one of the two lives, or until its block is left.
+
+Source: RPermitExpirableSemaphore, Redisson 4.7.0; the limit is our own.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from interlock._core.locks.base import Acquire, Lock
+from interlock._core.locks.errors import not_held
+from interlock._core.model.effects import NEVER, Eval
+from interlock._core.model.forms import HOLE, Form
+from interlock._core.model.hold import Hold
+from interlock._core.model.holds import GIVEN_BACK
+from interlock._core.model.names import (
+    GRANT,
+    NOTE_KEPT,
+    draw,
+    leased_queue,
+    limited_channel,
+    limited_permits,
+    limited_queue,
+    own_request,
+    packed_text,
+    permit_leases,
+    semaphore_channel,
+    shares_channels,
+)
+from interlock._core.objects.semaphore import check_permits
+from interlock._core.scripts.locks import milliseconds, remember
+from interlock._core.scripts.permits import (
+    LEASED_ACQUIRE,
+    LEASED_ASK,
+    LEASED_RELEASE,
+    LIMITED_ACQUIRE,
+    LIMITED_ASK,
+    LIMITED_RELEASE,
+    LIMITED_RENEW,
+    leased_break,
+    leased_renew,
+    limited_query,
+)
+from interlock.errors import ConfigError
+from interlock.options import check_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from interlock._core.model.calls import Script
+    from interlock._core.model.effects import Op
+    from interlock._core.model.hold import Owner
+    from interlock._core.objects.leased_number import LeasedNumber
+    from interlock._core.upkeep.session import Session
+
+_ID = re.compile("[0-9a-f]{32}")
+_WISH = re.compile("[*%].*")
+MOST = 10_000
+"""Permits of one hold, at most: their numbers have four digits."""
+
+
+class Permit(Hold):
+    """A hold of one permit, or of several that were acquired together."""
+
+    __slots__ = ()
+    of_permits = True
+    lock: Permits
+
+    @property
+    def holder(self) -> str:
+        """What others see of it: the ids of its permits, or what they begin with; before, its place."""
+        return self.lock.shown(self) if self.since else _WISH.sub("", self.member)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """What the server knows its permits by."""
+        return self.lock.ids_of(self)
+
+
+class _LateForm:
+    """A form that is made when the first hold needs it: then it is known how messages are sent."""
+
+    __slots__ = ("_lease",)
+
+    def __init__(self, lease: float) -> None:
+        self._lease = lease
+
+    def of(self, hold: Hold) -> Eval[Any]:
+        """Return the call for *hold*."""
+        lock: Any = hold.lock
+        call: Eval[Any] = lock.keep_try(self._lease).of(hold)
+        return call
+
+
+class Permits(Lock):
+    """What gives permits, *n* at a time.
+
+    Args:
+        session: the client's state.
+        name: what the user calls it.
+        key: of the name on the server.
+        n: how many one acquire takes.
+    """
+
+    transferable = False
+    tries: ClassVar[Mapping[str, Script[Any]]]
+    asks: ClassVar[Mapping[str, Script[Any]]]
+    releases: ClassVar[Mapping[str, Script[Any]]]
+
+    def __init__(self, session: Session, name: str, key: str, n: int = 1) -> None:
+        self.n, self.named = n, key
+        super().__init__(session, name, key, reentrant=False)
+        self.queue = "" if shares_channels(key) else self._queue_of(key)
+
+    @staticmethod
+    def _queue_of(name: str) -> str:
+        raise NotImplementedError
+
+    def channels(self, client: str) -> tuple[str, ...]:
+        """Return Java's channel, that by which scripts count who waits, and that of *client*."""
+        before, after = self._queue_of(self.named).split("_queue", 1)
+        return self.channel, f"{before}_waiting{after}", f"{before}_wake{after}:{client}"
+
+    @property
+    def wish(self) -> str:
+        """What the id of each hold says that it wants."""
+        return f"*{self.n}" if self.n > 1 else ""
+
+    def new_hold(self, owner: Owner, lease: float | None) -> Permit:
+        """Return a new hold for *owner*."""
+        lasts = self._lasts if lease is None else lease
+        shorter = "" if lasts >= GRANT else f"/{max(1, round(lasts * 1000))}"
+        packed = packed_text(f"{self.session.client_id}:{draw()}{shorter}{self.wish}")
+        return Permit().of(self, owner.reference, packed, lasts, lease is None)
+
+    def shown(self, permit: Permit) -> str:
+        """Return what others see of *permit*."""
+        return permit.member
+
+    def ids_of(self, permit: Permit) -> tuple[str, ...]:
+        """Return what the server knows the permits of *permit* by."""
+        raise NotImplementedError
+
+    # The commands.
+
+    def _keys(self) -> tuple[str, ...]:
+        return (self.key,)
+
+    def _more(self) -> tuple[str | int, ...]:
+        """The arguments that a try has besides."""
+        return ()
+
+    def _entering(self, lease: float, depth: int) -> Any:
+        del depth
+        return _LateForm(lease)
+
+    def keep_try(self, lease: float) -> Form:
+        """Return the form of the first try with a usual *lease*, which is made once."""
+        self._enter = self._trying(lease)
+        return self._enter
+
+    def _trying(self, lease: float) -> Form:
+        args = (milliseconds(lease), HOLE, self.channel, *self._more())
+        keys = self._with_queue(*self._keys())
+        return Form(self.tries[self.session.publish], keys, args, self._spare())
+
+    def call(self, hold: Hold, lease: float, depth: int) -> Eval[Any]:
+        """Return the script by which *hold* gets permits, unless somebody waits."""
+        del depth
+        if hold.renewed:
+            return self._enter.of(hold)
+        form = self._forms.get(("try", lease))
+        if form is None:
+            form = self._keep(("try", lease), self._trying(lease))
+        return form.of(hold)
+
+    def _asking(self, lease: float, deaf: str) -> Form:
+        args = (milliseconds(lease), HOLE, self.channel, *self._more(), *deaf)
+        keys = self._with_queue(*self._keys())
+        return Form(self.asks[self.session.publish], keys, args, self._spare())
+
+    def _leaving(self, depth: int, how: str) -> Form:
+        del depth
+        args: tuple[str | int, ...] = (HOLE, self.channel, *([how] if how else []))
+        keys = self._with_queue(*self._keys())
+        return Form(self.releases[self.session.publish], keys, args, self._spare())
+
+    def longer(self, hold: Hold, lease: float) -> Eval[list[bool]]:
+        """Return the script that keeps *hold* for *lease* seconds."""
+        return self.renewing([hold], lease)
+
+    def excludes(self, hold: Any) -> bool:
+        """Return False: nobody need hold all."""
+        del hold
+        return False
+
+
+class Take(Acquire):
+    """An acquire of permits: a hold of its own, whatever its owner has already."""
+
+    __slots__ = ()
+
+    def begin(self) -> Eval[Any] | None:
+        """Return the first try."""
+        hold = self.hold = self._lock.new_hold(self._owner, self._lease)
+        return self._lock.first(hold, self._deadline)
+
+
+Permits.acquiring = Take
+
+
+class LimitedPermits(Permits):
+    """At most *limit* at once: the number comes with each call, and there is nothing to set up.
+
+    Args:
+        limit: how many may be held.
+    """
+
+    kind = "limit"
+    tries, asks, releases = LIMITED_ACQUIRE, LIMITED_ASK, LIMITED_RELEASE
+    _queue_of = staticmethod(limited_queue)
+
+    def __init__(self, session: Session, name: str, key: str, limit: int) -> None:
+        self.limit = limit
+        super().__init__(session, name, key)
+        self.key = limited_permits(key)
+        self.renewed_with = f"limited {self.renewed_with}"
+
+    channel_of = staticmethod(limited_channel)
+
+    @property
+    def wish(self) -> str:
+        """What the id of each hold says that it wants."""
+        return f"{super().wish}%{self.limit}"
+
+    def shown(self, permit: Permit) -> str:
+        """Return what the ids of *permit* begin with."""
+        client, _, number = permit.member.partition(":")
+        return f"{client}:{number[:12]}"
+
+    def ids_of(self, permit: Permit) -> tuple[str, ...]:
+        """Return what the server knows the permits of *permit* by."""
+        return tuple(f"{self.shown(permit)}.{each}" for each in range(self.n))
+
+    def running(self) -> Op[int]:
+        """Return how many permits are held; one round trip."""
+        found: int = yield from self.session.persist(limited_query(self.named), NEVER)
+        return found
+
+    @staticmethod
+    def renewing(group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
+        """Return the script that keeps the permits of *group* for *lease* seconds."""
+        keys, members = [hold.lock.key for hold in group], [hold.member for hold in group]
+        return Eval(LIMITED_RENEW, tuple(keys), (milliseconds(lease), *members))
+
+
+class LeasedPermits(Permits):
+    """Permits of Redisson's leased semaphore.
+
+    Args:
+        number: how many there are.
+    """
+
+    kind = "leased semaphore"
+    gone = GIVEN_BACK
+    tries, asks, releases = LEASED_ACQUIRE, LEASED_ASK, LEASED_RELEASE
+    _queue_of = staticmethod(leased_queue)
+    channel_of = staticmethod(semaphore_channel)
+
+    def __init__(
+        self,
+        session: Session,
+        name: str,
+        key: str,
+        n: int = 1,
+        *,
+        number: LeasedNumber,
+    ) -> None:
+        self.number, self.idle = number, number.seconds
+        super().__init__(session, name, key, n)
+        self.renewed_with = f"leased {self.idle} {self.renewed_with}"
+
+    def taking(self, n: int) -> LeasedPermits:
+        """Return the same, of which one acquire takes *n*.
+
+        Raises:
+            TypeError: *n* is not an int.
+            ConfigError: it is not 1 to `MOST`.
+        """
+        if check_permits(n) > MOST:
+            raise ConfigError(f"at most {MOST} permits can be acquired together")
+        return LeasedPermits(self.session, self.name, self.key, n, number=self.number)
+
+    def _keys(self) -> tuple[str, ...]:
+        return self.key, permit_leases(self.key)
+
+    def _more(self) -> tuple[str | int, ...]:
+        return self.number.makes, self.number.idle
+
+    def shown(self, permit: Permit) -> str:
+        """Return the ids of *permit*, one after the other."""
+        return "".join(self.ids_of(permit))
+
+    def ids_of(self, permit: Permit) -> tuple[str, ...]:
+        """Return what the server knows the permits of *permit* by: 32 hex digits for each."""
+        client, _, number = permit.member.partition(":")
+        head = client.replace("-", "")[:16].ljust(16, "0")
+        return tuple(f"{head}{number[:12]}{each:04}" for each in range(self.n))
+
+    @staticmethod
+    def renewing(group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
+        """Return the script that keeps the permits of *group* for *lease* seconds."""
+        keys, ids = [hold.lock.key for hold in group], [hold.holder for hold in group]
+        lock: Any = group[0].lock
+        return leased_renew(keys, lease, ids, idle=lock.idle)
+
+    def granted(self, hold: Hold, answer: Any) -> bool:
+        """Take the *answer* to a try, as of a lock; warn if there can never be enough."""
+        if super().granted(hold, answer):
+            return True
+        self.number.note_wanted(self.n)
+        return False
+
+    def wait(self, hold: Hold, deadline: float) -> Op[bool]:
+        """Wait for *hold*; warn first if nobody has set the number of permits."""
+        yield from self.number.note_wait(deadline)
+        return (yield from super().wait(hold, deadline))
+
+    def known(self, permit_id: object) -> Permit | None:
+        """Return this client's permit with *permit_id*; None if it has none.
+
+        Raises:
+            NotHeldError: nobody can have it: it is no id.
+            ConfigError: it is one of several that were acquired, and must be released, together.
+        """
+        permit_id = check_text(permit_id, "a permit's id")
+        if not _ID.fullmatch(permit_id):
+            raise self._not_held(permit_id)
+        for hold in list(self.session.live):
+            if isinstance(hold, Permit) and hold.lock.key == self.key and hold.entries:
+                if permit_id not in hold.ids:
+                    continue
+                if len(hold.ids) > 1:
+                    raise ConfigError(
+                        f"{permit_id} is one of {len(hold.ids)} permits "
+                        "that were acquired together; give the permit itself, for all of them"
+                    )
+                return hold
+        return None
+
+    def give_back(self, permit_id: str) -> Op[None]:
+        """Give back the permit *permit_id*, which another client has; one round trip.
+
+        Raises:
+            NotHeldError: nobody holds it; nothing was changed.
+
+        Source:
+            RPermitExpirableSemaphore.release.
+        """
+        session = self.session
+        call = leased_break(self.key, permit_id, session.publish)
+        remember(call, own_request(self.key, f"{session.client_id}:{draw()}"), NOTE_KEPT)
+        if not (yield from session.persist(call, NEVER)):
+            raise self._not_held(permit_id)
+
+    def prolong(self, permit_id: str, lease: float) -> Op[None]:
+        """Extend the permit *permit_id*, which another client has; errors as of `give_back`.
+
+        Source:
+            RPermitExpirableSemaphore.updateLeaseTime, which may also shorten it.
+        """
+        call = leased_renew([self.key], lease, [permit_id], idle=self.idle)
+        if (yield from self.session.persist(call, NEVER)) != [True]:
+            raise self._not_held(permit_id)
+
+    def of_another(self, name: str) -> Exception:
+        """Return the error for a permit of *name*, which is not this semaphore."""
+        return not_held(self.kind, self.name, f"a permit of {name!r}")
+
+    def _not_held(self, permit_id: str) -> Exception:
+        return not_held(self.kind, self.name, f"permit {permit_id}")

@@ -1,0 +1,78 @@
+"""Waiters that stand in no queue of a lock: each looks by itself, and a message hurries it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from interlock._core.queue.places import Line, Place
+
+if TYPE_CHECKING:
+    from interlock._core.upkeep.session import Session
+
+
+class Waiter(Protocol):
+    """Who waits.
+
+    Attributes:
+        place: what it knows; None before it has waited.
+    """
+
+    place: Place | None
+
+
+class Topic:
+    """What is listened to: the *key* of it, which tells where that is kept, and its *channel*."""
+
+    def __init__(self, key: str, channel: str) -> None:
+        self.key = key
+        self.channel = self.standing = channel
+
+    def channels(self, client: str) -> tuple[str, ...]:
+        """Return the channel: it need not tell who listens."""
+        del client
+        return (self.channel,)
+
+
+class Notices(Line):
+    """The waiters of one client for the messages of one topic."""
+
+    waiters: dict[Any, None]
+
+    def look_in(self, seconds: float) -> None:
+        """Leave it to the waiters when they look."""
+
+    def look(self, now: float) -> None:
+        """Leave it to the waiters when they look."""
+
+    def listen(self, *, can: bool) -> None:
+        """Note that its messages come from now on, or that they cannot: all its waiters look."""
+        self.heard, self.deaf = can, not can
+        self.look_all()
+
+    def hear(self, payload: bytes) -> None:
+        """Take a message: all look, whatever it says."""
+        del payload
+        self.look_all()
+
+
+def stand(session: Session, topic: Topic, waiter: Waiter, kind: type[Notices] = Notices) -> Place:
+    """Make *waiter* one of *topic*, unless it is; return its place. All are of one *kind*."""
+    line: Any = session.lines.get(topic.channel)
+    if line is None:
+        made: Any = topic
+        line = session.lines.setdefault(topic.channel, kind(session, made))
+    place = waiter.place
+    if place is None:
+        place = waiter.place = Place(line, b"")
+    place.line = line
+    line.waiters[waiter] = None
+    return place
+
+
+def leave(session: Session, waiter: Waiter) -> None:
+    """Note that *waiter* waits no more."""
+    place = waiter.place
+    if place is not None:
+        place.line.waiters.pop(waiter, None)  # type: ignore[call-overload]
+        if not place.line.waiters:
+            place.line.left_at = session.clock()

@@ -1,0 +1,55 @@
+"""How a Lua text becomes a script: with its parts."""
+
+from __future__ import annotations
+
+import re
+from pkgutil import get_data
+from typing import TYPE_CHECKING, Any
+
+from interlock._core.model.calls import R, Script
+from interlock._core.scripts.source import sent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_INCLUDE = re.compile(r"^ *-- include: *(.*)\n", re.MULTILINE)
+
+
+class Variants(dict[str, Script[Any]]):
+    """The variants of ``lua/<name>.lua``, by the command that sends its messages.
+
+    A variant is made when it is first used: a client needs one of them.
+    """
+
+    def __init__(self, name: str, decode: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.name, self._decode = name, decode
+        # Read now: later the process may have no file descriptor left.
+        self._text = text_of(name)
+
+    def __missing__(self, publish: str) -> Script[Any]:
+        text = sent(muted(self._text, publish), publish)
+        script = self[publish] = Script(self.name, text, self._decode)
+        return script
+
+
+def load(name: str, decode: Callable[[Any], R]) -> Script[R]:
+    """Return the script in ``lua/<name>.lua``, which sends no messages."""
+    return Script(name, sent(text_of(name)), decode)
+
+
+def muted(text: str, publish: str) -> str:
+    """Return *text* that knows whether it sends messages, by the command *publish*."""
+    return text.replace("MUTE", "false" if publish else "true")
+
+
+def text_of(path: str) -> str:
+    """Return the text of ``lua/<path>.lua`` with its parts in place."""
+    return _INCLUDE.sub(lambda found: text_of(f"parts/{found[1]}"), _read(path))
+
+
+def _read(path: str) -> str:
+    # Not from a file: the package may be in a zip archive.
+    text = get_data("interlock._core", f"lua/{path}.lua")
+    assert text is not None  # every loader of packages can read data
+    return text.decode()

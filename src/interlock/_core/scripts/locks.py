@@ -1,0 +1,119 @@
+"""The scripts of the plain and the fenced lock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from interlock._core.model.calls import NEVER, Eval
+from interlock._core.model.names import fence_token, lock_channel, shares_channels, waiting_queue
+from interlock._core.scripts.forced import forced_note_read, forced_note_write, remember
+from interlock._core.scripts.loader import Variants, load
+from interlock._core.scripts.replies import broken, freed, held_or_left, held_or_refused
+from interlock._core.scripts.script import (
+    Grant,
+    ReplyShapeError,
+    grant_or_left,
+    kept,
+    many,
+    milliseconds,
+    released,
+    seconds,
+    text,
+)
+from interlock.errors import WrongTypeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "ACQUIRE", "ASK", "FENCED_ACQUIRE", "FENCED_ASK", "FENCED_RELEASE", "GIVE", "RELEASE", "RENEW", "Grant",
+    "LockStatus", "fenced_lock_break", "forced_note_read", "forced_note_write", "lock_break",
+    "lock_query", "lock_renew", "milliseconds", "remember", "status",
+]  # fmt: skip
+
+
+class LockStatus:
+    """What the server knows of a lock.
+
+    Attributes:
+        remaining: seconds that are left of the lease, infinite if it never ends; None if nobody
+            holds the lock.
+        holders: the depth of each holder, by its holder id.
+    """
+
+    __slots__ = ("holders", "remaining")
+
+    def __init__(self, remaining: float | None, holders: dict[str, int]) -> None:
+        self.remaining = remaining
+        self.holders = holders
+
+
+def status(reply: object) -> LockStatus:
+    """Read a PTTL and the holders with their depths."""
+    match many(reply):
+        case [pttl, *fields] if len(fields) % 2 == 0:
+            remaining = seconds(pttl)
+        case _:
+            raise ReplyShapeError(f"expected a PTTL and pairs, got {reply!r}")
+    pairs = zip(fields[::2], fields[1::2], strict=True)
+    holders = {text(holder): _depth(depth) for holder, depth in pairs}
+    return LockStatus(remaining if holders else None, holders)
+
+
+def _depth(reply: object) -> int:
+    """Read the depth of a holder.
+
+    Raises:
+        WrongTypeError: the field belongs to another kind of object.
+    """
+    depth = text(reply)
+    if not (depth.isascii() and depth.isdigit()):
+        raise WrongTypeError(
+            f"the name is in use by something else: {depth!r} is not the depth of a holder"
+        )
+    return int(depth[:19])  # Redis counts with 64 bits
+
+
+ACQUIRE: Final = load("lock_acquire", grant_or_left)
+ASK: Final = Variants("lock_ask", held_or_refused)
+RELEASE: Final = Variants("lock_release", freed)
+RENEW: Final = load("lock_renew", kept)
+FENCED_ACQUIRE: Final = load("fenced_acquire", held_or_left)
+FENCED_ASK: Final = Variants("fenced_ask", held_or_refused)
+FENCED_RELEASE: Final = Variants("fenced_release", freed)
+GIVE: Final = load("lock_give", released)
+
+_QUERY: Final = load("lock_query", status)
+_BREAK: Final = Variants("lock_release", broken)
+_FENCED_BREAK: Final = Variants("fenced_release", broken)
+
+
+def lock_query(lock: str, *, deadline: float = NEVER) -> Eval[LockStatus]:
+    """Tell who holds the lock, how deep and for how long."""
+    return Eval(_QUERY, (lock,), (), deadline)
+
+
+def lock_renew(locks: Sequence[str], lease: float, holders: Sequence[str]) -> Eval[list[bool]]:
+    """Keep *locks* for another *lease*; return for each whether its holder still holds it."""
+    return Eval(RENEW, tuple(locks), (milliseconds(lease), *holders))
+
+
+def lock_break(lock: str, holder: str, publish: str) -> Eval[int]:
+    """Release the hold of *holder* for another client; its place goes, and the next one is served.
+
+    Return 1 if *holder* had the lock, else 0.
+    """
+    queue = _queue_of(lock)
+    args = (holder, 0, lock_channel(lock), "-")
+    return Eval(_BREAK[publish], (lock, *queue), args, spare_keys=len(queue))
+
+
+def fenced_lock_break(lock: str, holder: str, publish: str, floor: int, unit: int) -> Eval[int]:
+    """Do as `lock_break`; *floor* and *unit* are those of `fenced_acquire`."""
+    keys, queue = (lock, fence_token(lock)), _queue_of(lock)
+    args = (holder, 0, lock_channel(lock), "-", unit, floor)
+    return Eval(_FENCED_BREAK[publish], (*keys, *queue), args, spare_keys=len(queue))
+
+
+def _queue_of(lock: str) -> tuple[str, ...]:
+    return () if shares_channels(lock) else (waiting_queue(lock_channel(lock)),)

@@ -1,0 +1,90 @@
+"""The scripts of permits with leases, and of the number of a leased semaphore."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from interlock._core.model.calls import Eval
+from interlock._core.model.names import (
+    leased_queue,
+    limited_channel,
+    limited_permits,
+    limited_queue,
+    permit_leases,
+    semaphore_channel,
+    shares_channels,
+)
+from interlock._core.scripts.loader import Variants, load
+from interlock._core.scripts.replies import broken, freed, held_or_refused
+from interlock._core.scripts.script import done, grant_or_left, kept, milliseconds, number, pair
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "LEASED_ACQUIRE", "LEASED_ADD", "LEASED_ASK", "LEASED_DELETE", "LEASED_QUERY", "LEASED_RELEASE",
+    "LEASED_SET", "LEASED_TRY_SET", "LIMITED_ACQUIRE", "LIMITED_ASK", "LIMITED_RELEASE",
+    "LIMITED_RENEW", "leased_break", "leased_renew", "limited_break", "limited_query",
+]  # fmt: skip
+
+
+def _counts(reply: object) -> tuple[int, int]:
+    free, held = pair(reply)
+    return number(free), number(held)
+
+
+LIMITED_ACQUIRE: Final = Variants("limited_acquire", grant_or_left)
+LIMITED_ASK: Final = Variants("limited_ask", held_or_refused)
+LIMITED_RELEASE: Final = Variants("limited_release", freed)
+LIMITED_RENEW: Final = load("limited_renew", kept)
+LEASED_ACQUIRE: Final = Variants("leased_acquire", grant_or_left)
+LEASED_ASK: Final = Variants("leased_ask", held_or_refused)
+LEASED_RELEASE: Final = Variants("leased_release", freed)
+LEASED_QUERY: Final = Variants("leased_query", _counts)
+LEASED_TRY_SET: Final = Variants("leased_try_set", done)
+LEASED_SET: Final = Variants("leased_set", done)
+LEASED_ADD: Final = Variants("leased_add", done)
+LEASED_DELETE: Final = load("leased_delete", done)
+_LEASED_RENEW: Final = load("leased_renew", kept)
+_LIMITED_QUERY: Final = load("limited_query", number)
+_LIMITED_BREAK: Final = Variants("limited_release", broken)
+_LEASED_BREAK: Final = Variants("leased_release", broken)
+
+
+def limited_query(name: str) -> Eval[int]:
+    """Tell how many permits of the limit at the key *name* are held."""
+    return Eval(_LIMITED_QUERY, (limited_permits(name),), ())
+
+
+def limited_break(name: str, holder: str, publish: str) -> Eval[int]:
+    """Give back the permit of *holder* of the limit at the key *name*; see `leased_break`."""
+    queue = () if shares_channels(name) else (limited_queue(name),)
+    args = (holder, limited_channel(name), "-")
+    keys = (limited_permits(name), *queue)
+    return Eval(_LIMITED_BREAK[publish], keys, args, spare_keys=len(queue))
+
+
+def leased_break(semaphore: str, permit: str, publish: str) -> Eval[int]:
+    """Give back the permit with the id *permit*, whoever has it; the next one is served.
+
+    Return 1 if somebody had it, else 0.
+    """
+    queue = () if shares_channels(semaphore) else (leased_queue(semaphore),)
+    keys = (semaphore, permit_leases(semaphore), *queue)
+    args = (permit, semaphore_channel(semaphore), "-")
+    return Eval(_LEASED_BREAK[publish], keys, args, spare_keys=len(queue))
+
+
+def leased_renew(
+    semaphores: Sequence[str], lease: float, ids: Sequence[str], *, idle: float = 0.0
+) -> Eval[list[bool]]:
+    """Keep permits for another *lease*, one set of ids for each of *semaphores*.
+
+    With *idle*, keep the semaphores for so many seconds. Return for each set whether it is still
+    held.
+    """
+    keys = tuple(map(permit_leases, semaphores))
+    kept_for = 0
+    if idle:
+        keys, kept_for = (*keys, *semaphores), milliseconds(idle)
+    return Eval(_LEASED_RENEW, keys, (milliseconds(lease), kept_for, *ids))

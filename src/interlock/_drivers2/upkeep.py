@@ -1,0 +1,268 @@
+"""The thread of a client that keeps time, and its lanes, which talk to the servers.
+
+The thread asks nobody and waits for no reply: so no loss is told late, and none hinders another. It
+decides what is due, and gives each node's lane one batch. The answers come back by the inbox.
+"""
+
+from __future__ import annotations
+
+import _thread
+import threading
+import time
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from interlock._core.model.effects import NEVER, decoded
+from interlock._core.upkeep.session import Answers, Work
+from interlock._drivers.background.callbacks import call_user, report_aside
+from interlock._drivers.background.log import log_late
+from interlock._drivers.process import clock
+from interlock._drivers.process.lifecycle import no_room
+from interlock._links.batch_connection import BatchConnection
+from interlock._links.resp import send_texts
+from interlock.errors import ServerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from interlock._core.model.effects import Eval
+    from interlock._core.model.hold import Hold
+    from interlock._core.upkeep.session import Session
+    from interlock._links.endpoint import Endpoint
+    from interlock._links.topology import Topology
+
+PAUSE_AFTER_ERROR = 0.1
+"""Seconds for which the thread does nothing after an unexpected error."""
+PAUSE_WHILE_MOVING = 0.1
+"""Seconds after which a closing client asks again for keys of a slot that moves."""
+LEAST = 0.05
+"""Seconds that a closing client gives a node at least."""
+
+
+class Lane:
+    """A thread and the connections for the batches of one node.
+
+    Args:
+        session: the client's state.
+        topology: the client's servers; a slot that has moved is followed.
+        timeout: seconds for a reply.
+
+    Attributes:
+        busy: whether it has a batch.
+    """
+
+    def __init__(self, session: Session, topology: Topology, timeout: float) -> None:
+        self._session, self._timeout = session, timeout
+        self._connection = BatchConnection(topology)
+        self._batches: SimpleQueue[Work | None] = SimpleQueue()
+        self.busy = False
+        _ = _thread.start_new_thread(self._run, ())
+
+    def take(self, work: Work) -> bool:
+        """Send *work* soon; return False if the last one has no answers yet."""
+        if self.busy:
+            return False
+        self.busy = True
+        self._batches.put(work)
+        return True
+
+    def end(self) -> None:
+        """End the thread after what it has."""
+        self._batches.put(None)
+
+    def _run(self) -> None:
+        while (work := self._batches.get()) is not None:
+            calls = work.calls()
+            try:
+                replies = self._connection.batch(calls, self._timeout, self._timeout)
+            except Exception as error:  # noqa: BLE001 - as if no reply had come
+                report_aside("a lane", error)
+                replies = [ServerUnavailableError(str(error), sent=True, transient=True)] * len(
+                    calls
+                )
+            self.busy = False
+            _ = self._session.wake(Answers(work, decoded(calls, replies), self))
+        self._connection.drop()
+
+
+class Upkeep:
+    """Does what is due for *session*, whenever its *inbox* has something or it is time.
+
+    Args:
+        session: the client's state.
+        inbox: what `Session.wake` fills.
+        topology: the client's servers.
+        timeout: seconds for a reply.
+        tell_refusals: logs which rights servers have missed.
+
+    Attributes:
+        started: whether the thread has been started.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        inbox: SimpleQueue[Any],
+        topology: Topology,
+        timeout: float,
+        tell_refusals: Callable[[], object],
+    ) -> None:
+        self._session, self._inbox, self._topology = session, inbox, topology
+        self._timeout, self._tell_refusals = timeout, tell_refusals
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin without a thread, also in a forked child."""
+        self._only = threading.Lock()
+        self._lanes: dict[Endpoint | None, Lane] = {}
+        self._closed = self.started = False
+
+    def start(self) -> None:
+        """Start the thread, once.
+
+        Raises:
+            ServerUnavailableError: the system has no room for it.
+        """
+        # Not `Thread.start`, which a signal can leave half done. After one, another may start, and
+        # ends at once.
+        try:
+            _ = _thread.start_new_thread(self._run, ())
+        except RuntimeError as error:
+            raise no_room("interlock-upkeep", error) from error
+        self.started = True
+
+    def _run(self) -> None:
+        only = self._only
+        if not only.acquire(blocking=False):
+            return
+        session, inbox, due = self._session, self._inbox, self._session.clock()
+        while not self._closed and only is self._only:
+            try:
+                try:
+                    seconds = min(max(0.0, due - session.clock()), threading.TIMEOUT_MAX)
+                    session.sort(
+                        inbox.get(timeout=None if due == NEVER else seconds), session.clock()
+                    )
+                    while True:
+                        session.sort(inbox.get_nowait(), session.clock())
+                except Empty:
+                    self._note_late(session.clock() - due)
+                    due = max(self._turn(), session.clock())
+            except Exception as error:  # noqa: BLE001 - the other holds must go on being kept
+                report_aside("the upkeep of locks", error)
+                due = session.clock() + PAUSE_AFTER_ERROR
+        for lane in self._lanes.values():  # not in `close`: a turn may just make one
+            lane.end()
+
+    def _note_late(self, seconds: float) -> None:
+        """Log that the thread got its turn *seconds* late, if holds may be lost by that."""
+        session = self._session
+        if seconds > session.watchdog.period and any(
+            hold.renewed and hold.entries for hold in list(session.live)
+        ):
+            call_user(self, "a handler of the log", partial(log_late, seconds))
+
+    def _turn(self) -> float:
+        session, now = self._session, self._session.clock()
+        self._tell_refusals()
+        for node, work in self._by_node(session.turn(now)).items():
+            try:
+                lane = self._lanes.get(node)
+                if lane is None:
+                    lane = self._lanes[node] = Lane(session, self._topology, self._timeout)
+                taken = lane.take(work)
+            except RuntimeError:  # too many threads
+                taken = False
+            if not taken:
+                session.put_off(work, now)
+        for node in set(self._lanes) - {None, *self._topology.nodes}:
+            self._lanes.pop(node).end()
+        return session.plan(now)
+
+    def _by_node(self, work: Work) -> dict[Endpoint | None, Work]:
+        """Return the parts of *work* by the nodes that serve their keys."""
+        if not (work.dead or work.renewals):
+            return {}
+        owner, parts = self._topology.owner, dict[Any, Work]()
+        for hold in work.dead:
+            parts.setdefault(owner(hold.lock.key), Work([], [])).dead.append(hold)
+        for renewal in work.renewals:
+            for node, part in renewal.by(owner).items():
+                parts.setdefault(node, Work([], [])).renewals.append(part)
+        return parts
+
+    def close(self, timeout: float) -> None:
+        """Give up all holds, release them within *timeout* seconds, and end the threads.
+
+        Raises:
+            ServerUnavailableError: some could not be released; they end with their leases.
+        """
+        session = self._session
+        self._closed = True
+        given_up: list[Hold] = [*list(session.live), *list(session.calls)]
+        held = [hold for hold in given_up if hold.entries]
+        for hold in given_up:
+            session.give_up(hold)
+        session.watchdog.forget_lost()
+        session.wake(None)
+        deadline = session.clock() + timeout
+        connection, failure = BatchConnection(self._topology), None
+        for work in self._by_node(Work(list(session.garbage.dead), [])).values():
+            calls = work.calls()
+            send_texts(calls)
+            replies = _last_replies(partial(_last_batch, connection), calls, deadline)
+            for hold, outcome in zip(work.dead, decoded(calls, replies), strict=True):
+                if isinstance(outcome, ServerUnavailableError) and hold in held:
+                    failure = outcome
+        connection.drop()
+        if failure is not None:
+            failure.args = (f"{failure}; what was held ends with its lease",)
+            raise failure
+
+
+def _last_batch(
+    connection: BatchConnection, calls: Sequence[Eval[Any]], deadline: float
+) -> list[object]:
+    """Send *calls* until *deadline*; return their replies."""
+    seconds = max(deadline - clock.now(), LEAST)
+    return connection.batch(calls, seconds, seconds)
+
+
+def _last_replies(
+    send: Callable[[Sequence[Eval[object]], float], list[object]],
+    calls: Sequence[Eval[object]],
+    deadline: float,
+) -> Sequence[object]:
+    """Return the replies to *calls* of a client that closes; *send* sends until *deadline*.
+
+    Until then those whose slots are moving are sent again. Those of a lost connection are sent once
+    more, on a new one. The server may have closed the connection while it was idle.
+    """
+    replies = send(calls, deadline)
+    pause = 0.0
+    while True:
+        again = [
+            place
+            for place, reply in enumerate(replies)
+            if _moving(reply) or (not pause and _cut_off(reply))
+        ]
+        if not again or clock.now() + pause >= deadline:
+            return replies
+        time.sleep(pause)
+        pause = PAUSE_WHILE_MOVING
+        answers = send([calls[place] for place in again], deadline)
+        for place, answer in zip(again, answers, strict=True):
+            if isinstance(answer, ServerUnavailableError) and _cut_off(replies[place]):
+                answer.sent = True  # the first time
+            replies[place] = answer
+
+
+def _moving(reply: object) -> bool:
+    """Return whether *reply* says that some of a call's keys are at another node meanwhile."""
+    return isinstance(reply, ServerUnavailableError) and reply.code == "TRYAGAIN"
+
+
+def _cut_off(reply: object) -> bool:
+    """Return whether *reply* says that the connection was lost before the reply came."""
+    return isinstance(reply, ServerUnavailableError) and reply.sent and reply.transient

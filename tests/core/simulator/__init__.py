@@ -1,0 +1,259 @@
+"""The core in virtual time: many clients and faults, from one seed.
+
+Its steps, its upkeep, its rules for messages and its Lua run unchanged. What is here stands for the
+driver, the threads of a client, the network, and the judge. One of the faults is a failover: the
+server goes on with what it had a moment ago, and with another clock.
+
+Prior art: FoundationDB's simulation; TigerBeetle's VOPR (faults first, then everything is healed
+and must come to rest).
+"""
+
+# A failover changes a server from within.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import copy
+import string
+from random import Random
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from tests.core.simulator.client import Client
+from tests.core.simulator.judge import Judge
+from tests.core.simulator.network import EPOCH, Network
+from tests.core.simulator.schedule import Interrupted, drop_request
+from tests.core.simulator.timeline import Clock, Timeline
+
+if TYPE_CHECKING:
+    from tests.core.simulator.schedule import Fault, Schedule
+
+    from interlock._core.locks.base import Lock
+    from interlock._core.model.effects import Eval
+    from interlock._core.model.hold import Hold
+    from interlock.options import Options
+
+SHOWN = 60
+"""How many events an error tells of."""
+SKEW = 2.0
+"""Seconds, at most, by which the clocks of two servers differ."""
+
+
+class InvariantError(AssertionError):
+    """Something happened that must never happen."""
+
+
+class StepBudgetError(RuntimeError):
+    """A run did not come to its end: somebody waits for ever, or goes round in circles."""
+
+
+class JudgedNetwork(Network):
+    """A network whose scripts are judged one by one.
+
+    Attributes:
+        judge: who does that.
+        broken: whose connections end at their next requests.
+    """
+
+    judge: Judge
+    broken: set[str]
+
+    def exchange(self, calls: Any, timeout: float, answer: Any, who: str, fault: Any = None) -> Any:
+        """Send *calls*; *answer* is called with what came of them."""
+        if who in self.broken:
+            self.broken.remove(who)
+            fault = drop_request()
+        return super().exchange(calls, timeout, answer, who, fault)
+
+    def run(self, call: Eval[object]) -> object:
+        """Run *call* at once; return its reply or the error that it is for a client."""
+        before = self.view()
+        reply = super().run(call)
+        self.judge.ran(call, before, self.view(), reply)
+        return reply
+
+
+class Simulator:
+    """One simulation.
+
+    Args:
+        seed: decides everything that is left to chance.
+        schedule: the faults.
+        steps: how many steps a run may take.
+
+    Attributes:
+        locks: the locks in use, by their keys.
+        disturbed_at: when a fault was last at work.
+    """
+
+    latency = (0.0002, 0.002)
+
+    def __init__(self, seed: int, schedule: Schedule, *, steps: int = 400_000) -> None:
+        self.seed, self.schedule, self._budget = seed, schedule, steps
+        self.timeline = Timeline(Random(seed))
+        self.random = self.timeline.random
+        self.network = JudgedNetwork("server", self.timeline, self.latency, self)  # type: ignore[arg-type]
+        self.network.broken = set()
+        self.judge = self.network.judge = Judge(self)
+        self.clients: list[Client] = []
+        self.locks: dict[str, Lock] = {}
+        self.disturbed_at = 0.0
+        self.healed = False
+        self._plan_next()
+
+    def client(self, options: Options) -> Client:
+        """Return a new client."""
+        number = len(self.clients)
+        name = string.ascii_lowercase[number]
+        client = Client(self, name, f"{number + 1:08x}", options)
+        self.clients.append(client)
+        return client
+
+    def run(self) -> None:
+        """Run until all processes have ended; then heal all, and look whether all comes to rest.
+
+        Raises:
+            InvariantError: something happened that must never happen.
+            StepBudgetError: somebody waits for ever.
+        """
+        while not all(each.ended for client in self.clients for each in client.processes):
+            self._step()
+        self.healed = True
+        self.network.heal()
+        for client in self.clients:
+            client.resume()
+        self.disturbed()
+        leases = [client.session.options.lease for client in self.clients]
+        arriving = [each.arriving or 0.0 for each in self.network.travelling]
+        self._run_until(max([self.now, *arriving]) + 2 * max(leases) + 12)
+        self.judge.at_rest()
+
+    def _run_until(self, end: float) -> None:
+        self.timeline.at(end, lambda: None)
+        while self.now < end:
+            self._step()
+
+    def _step(self) -> None:
+        if self.timeline.steps >= self._budget:
+            raise StepBudgetError(f"not at rest after {self._budget} steps\n{self.story()}")
+        if self.timeline.step():
+            self.check()
+
+    @property
+    def now(self) -> float:
+        """True time."""
+        return self.timeline.now
+
+    def story(self) -> str:
+        """Return the seed, and what happened last."""
+        latest = list(self.timeline.trace)[-SHOWN:]
+        return "\n".join(
+            [f"seed {self.seed}, {self.schedule}, at {self.now:.4f} s:", *map(str, latest)]
+        )
+
+    def fail(self, what: str) -> NoReturn:
+        """Raise that *what* happened, which must not."""
+        raise InvariantError(f"{what}\n{self.story()}")
+
+    # What a network asks of who watches it.
+
+    def check(self) -> None:
+        """Look whether all is well."""
+        self.judge.after_step()
+
+    # Faults.
+
+    def disturbed(self) -> None:
+        """Note that a fault is at work."""
+        self.disturbed_at = self.now
+
+    def fault_at(self, who: str, number: int) -> Fault | None:
+        """Return what befalls effect *number* of *who*."""
+        if self.healed:
+            return None
+        fault = self.schedule.at_effect(who, number, self.random)
+        if fault is None:
+            return None
+        if fault.kind != "raise" or fault.when == "late" or fault.error is not Interrupted:
+            self.disturbed()
+            self.timeline.after(fault.seconds, self.disturbed)
+        return fault
+
+    def _plan_next(self) -> None:
+        drawn = self.schedule.next_timed(self.random)
+        if drawn is None:
+            return
+
+        def happen() -> None:
+            if not self.healed:
+                self._strike(drawn[1])
+                self._plan_next()
+
+        self.timeline.after(drawn[0], happen)
+
+    def _strike(self, fault: Fault) -> None:
+        alive = [client for client in self.clients if not client.crashed]
+        network, seconds = self.network, fault.seconds
+        self.disturbed()
+        self.timeline.after(seconds, self.disturbed)
+        match fault.kind:
+            case "crash" if alive:
+                self.random.choice(alive).crash()
+            case "pause" if alive:
+                self.random.choice(alive).pause(seconds)
+            case "deafen" if alive:
+                self.random.choice(alive).subscriber.cut(seconds)
+            case "outage":
+                network.go_down(seconds)
+            case "lose messages":
+                network.lossy_until = self.now + seconds
+            case "delay messages":
+                network.dilatory_until = self.now + seconds
+                self.timeline.after(seconds + 2, self.disturbed)
+            case "restart":
+                self.judge.lost_on_server(lambda hold: True)
+                network.restart()
+            case "force release" if self.locks:
+                key = self.random.choice(list(self.locks))
+                self.judge.lost_on_server(lambda hold: hold.lock.key == key)
+                network.remove(key)
+            case "failover":
+                self._fail_over(min(seconds, 0.05))
+            case _:
+                pass
+
+    def _fail_over(self, lag: float) -> None:
+        """In *lag* seconds go on with what the server has now, and with another clock."""
+        network, server = self.network, self.network.server
+        kept: Any = copy.deepcopy(server._keyspace)
+        former = server._now
+
+        def happen() -> None:
+            if self.healed:
+                return
+            skew = self.random.uniform(-SKEW, SKEW)
+            server._now = Clock(self.timeline, EPOCH + skew, 0.0)
+            shift = round(1000 * (server._now() - former()))
+            for entry in dict(kept.items()).values():
+                if entry.expires is not None:
+                    entry.expires += shift
+            server._keyspace = kept
+            network.generation += 1
+            self.timeline.note(network.where, f"is another one, {lag:.4f} s behind")
+            _ = server.execute("EXISTS", "")
+            network.drop_subscribers()
+            network.broken = {who for client in self.clients for who in client.senders()}
+            there = network.view()
+            held: dict[str, Any] = {key: each.value for key, each in there.items()}
+
+            def lost(hold: Hold) -> bool:
+                """Return whether the server has lost *hold*, or the last renewal of its lease."""
+                if hold.holder.encode() not in held.get(hold.lock.key, {}):
+                    return True
+                left = (there[hold.lock.key].ttl or 0) / 1000
+                return hold.valid_until > hold.lock.session.clock() + left
+
+            self.judge.lost_on_server(lost)
+            self.judge.failed_over()
+            self.disturbed()
+
+        self.timeline.after(lag, happen)

@@ -1,0 +1,334 @@
+"""The simulated server and the way to it.
+
+Requests and replies take time, overtake each other, get lost or come late.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from tests.core.simulator.replicas import confirm, patience
+from tests.core.simulator.timeline import IDLE, Clock, Idle
+from tests.support.model.redis_model import ModelError, RedisModel
+
+from interlock._core.model.readers import ENTRIES, declaring
+from interlock.errors import InterlockError, ServerUnavailableError, WrongTypeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tests.core.simulator.schedule import Fault
+    from tests.core.simulator.timeline import Timeline
+    from tests.support.model.redis_model import Stored
+
+    from interlock._core.model.calls import Eval
+
+EPOCH = 1_700_000_000.0
+DRIFT = 0.0005
+"""The most by which a clock is fast or slow. Client and server share what the core allows for."""
+REFUSED = 0.5
+"""How often an unreachable server's host refuses a connection, and does not just keep silent."""
+
+
+class _Ran(NamedTuple):
+    """What the trace tells of scripts that ran; few are ever read."""
+
+    names: str
+    who: str
+    replies: list[object]
+
+    def __str__(self) -> str:
+        return f"{self.names} of {self.who}: {self.replies}"
+
+
+class Exchange:
+    """One write of some scripts, and the wait for their replies.
+
+    Args:
+        network: the way to the server.
+        calls: what is sent.
+        answer: called once, with the replies or with what went wrong. An error that the server gave
+            stands among the replies.
+        who: for the trace.
+
+    Attributes:
+        arriving: when the request arrives at the server; None when it has, or never will.
+        abandoned: nobody waits for the answer any more.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        calls: Sequence[Eval[object]],
+        answer: Callable[[list[object] | ServerUnavailableError], None],
+        who: str,
+    ) -> None:
+        self._network = network
+        self._answer = answer
+        self._answered = False
+        self._who = who
+        self._generation = network.generation
+        self.calls = calls
+        self.abandoned = False
+        self.arriving: float | None = None
+
+    def send(self, timeout: float, fault: Fault | None) -> None:
+        """Send it; answer within *timeout*."""
+        timeline, network = self._network.timeline, self._network
+        kind = fault.kind if fault is not None else None
+        timeout += patience(self.calls)
+        seconds = fault.seconds if fault is not None else 0.0
+        timeline.after(timeout, lambda: self._fail(f"no reply in {timeout:g} s", sent=True))
+        if network.unreachable and timeline.random.random() < REFUSED:
+            timeline.after(network.latency(), lambda: self._fail("connection refused", sent=False))
+            return
+        delay = network.latency()
+        if kind == "drop request":
+            timeline.after(delay + seconds, lambda: self._fail("connection reset", sent=True))
+            return
+        if kind == "delay request":
+            delay += seconds
+        self.arriving = timeline.now + delay
+        network.travelling[self] = None
+        timeline.after(delay, lambda: self._arrive(kind, seconds))
+
+    def _arrive(self, kind: str | None, seconds: float) -> Idle | None:
+        timeline, network = self._network.timeline, self._network
+        self.arriving = None
+        network.travelling.pop(self, None)
+        if network.unreachable:
+            return None
+        if network.generation != self._generation:
+            self._fail("connection reset", sent=True)
+            return None
+        names = " ".join(call.script.name for call in self.calls)
+        replies = [network.run(call) for call in self.calls]
+        timeline.note(network.where, _Ran(names, self._who, replies))
+        network.overseer.check()
+        delay = network.latency()
+        delay += confirm(network.replicas, self.calls, replies, network.where)
+        if kind in ("drop reply", "duplicate"):
+            timeline.after(delay + seconds, lambda: self._fail("connection reset", sent=True))
+            return IDLE
+        if kind == "delay reply":
+            delay += seconds
+        timeline.after(delay, lambda: self._receive(replies))
+        # It has been checked above.
+        return IDLE
+
+    def _receive(self, replies: list[object]) -> Idle | None:
+        if self._network.generation != self._generation:
+            return self._fail("connection reset", sent=True)
+        return IDLE if self._network.unreachable else self._finish(replies)
+
+    def refuse(self, code: str) -> Idle | None:
+        """Answer that the server let nobody in, for the reason *code*."""
+        if self._answered:
+            return IDLE
+        return self._finish(ServerUnavailableError(code, code=code, sent=False, transient=True))
+
+    def _fail(self, why: str, *, sent: bool) -> Idle | None:
+        if self._answered:
+            return IDLE
+        return self._finish(ServerUnavailableError(why, sent=sent, transient=True))
+
+    def _finish(self, outcome: list[object] | ServerUnavailableError) -> Idle | None:
+        if self._answered:
+            return IDLE
+        self._answered = True
+        if not self.abandoned:
+            self._answer(outcome)
+        # The waiter hears of it in a step of its own.
+        return IDLE
+
+
+class Subscriber(Protocol):
+    """A subscriber connection, as the server sees it."""
+
+    def deliver(self, channel: str, payload: bytes | None = None) -> None:
+        """Bring a message."""
+        ...
+
+    def cut(self) -> None:
+        """Break."""
+        ...
+
+
+class Overseer(Protocol):
+    """Who watches the scripts that run; the simulator."""
+
+    def check(self) -> None:
+        """Check the invariants: a script has run."""
+        ...
+
+
+class Network:
+    """The server and the way to it.
+
+    Args:
+        where: what the server is called.
+        timeline: the simulation's time.
+        latency: seconds that one way takes at least and at most.
+        overseer: told of what runs.
+
+    Attributes:
+        server: the model.
+        lossy_until: messages published before that time are lost.
+        dilatory_until: messages published before that time come late, and some of them twice.
+        generation: how often the server was restarted.
+        replicas: seconds after which each of its replicas has what it wrote; infinite for one that
+            stands still.
+        travelling: what has been sent and not arrived.
+        viewed_at: when `view` last found a change.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        timeline: Timeline,
+        latency: tuple[float, float],
+        overseer: Overseer,
+    ) -> None:
+        self.where = where
+        self.timeline = timeline
+        low, high = latency
+        self._least, self._spread = low, high - low
+        self._random = timeline.random.random
+        self.overseer = overseer
+        self._down_until = 0.0
+        self.lossy_until = self.dilatory_until = 0.0
+        self.generation = 0
+        self.replicas: list[float] = []
+        self.travelling: dict[Exchange, None] = {}
+        self._subscribed: dict[str, dict[Subscriber, None]] = {}
+        self.viewed_at = 0.0
+        self._viewed: dict[bytes, Stored] | None = None
+        self._view: dict[str, Stored] = {}
+        self._texts: dict[bytes, str] = {}
+        clock = Clock(timeline, EPOCH, timeline.random.uniform(-DRIFT, DRIFT))
+        self.server = RedisModel(
+            now=clock,
+            on_publish=self._publish,
+            on_spublish=self._publish,
+            listeners=self._listeners,
+        )
+
+    @property
+    def unreachable(self) -> bool:
+        """Whether nothing gets through."""
+        return self.timeline.now < self._down_until
+
+    def latency(self) -> float:
+        """Return how long the next thing takes, one way."""
+        # As `Random.uniform` draws it, which takes longer.
+        return self._least + self._spread * self._random()
+
+    def exchange(
+        self,
+        calls: Sequence[Eval[object]],
+        timeout: float,
+        answer: Callable[[list[object] | ServerUnavailableError], None],
+        who: str,
+        fault: Fault | None = None,
+    ) -> Exchange:
+        """Send *calls*; *answer* is called with what came of them."""
+        exchange = Exchange(self, calls, answer, who)
+        exchange.send(timeout, fault)
+        return exchange
+
+    def run(self, call: Eval[object]) -> object:
+        """Run *call* at once; return its reply or the error that it is for a client."""
+        try:
+            return self.server.eval(call.script.text, call.keys, call.args)
+        except ModelError as error:
+            if call.asks and str(error).startswith(ENTRIES):
+                return self.run(declaring(call, str(error)))
+            return _meaning(error, call)
+
+    def dump(self) -> dict[str, Stored]:
+        """Return what is stored, by key."""
+        return {key.decode(): stored for key, stored in self.server.dump().items()}
+
+    def view(self) -> dict[str, Stored]:
+        """Return what is stored, by key: the same object until it changes.
+
+        TTLs are as of `viewed_at`.
+        """
+        stored = self.server.view()
+        if stored is not self._viewed:
+            self._viewed, self.viewed_at = stored, self.timeline.now
+            texts = self._texts
+            self._view = {
+                texts.get(key) or texts.setdefault(key, key.decode()): value
+                for key, value in stored.items()
+            }
+        return self._view
+
+    def go_down(self, seconds: float) -> None:
+        """Be unreachable for *seconds*; every subscriber notices."""
+        self.timeline.note(self.where, f"is unreachable for {seconds:.4f} s")
+        self._down_until = max(self._down_until, self.timeline.now + seconds)
+        self.drop_subscribers()
+
+    def heal(self) -> None:
+        """Be reachable, and lose no message, from now on."""
+        self._down_until = self.lossy_until = self.dilatory_until = self.timeline.now
+
+    def restart(self) -> None:
+        """Lose all keys and connections."""
+        self.timeline.note(self.where, "restarts empty")
+        self.generation += 1
+        self.server.execute("FLUSHALL")
+        self.drop_subscribers()
+
+    def remove(self, key: str) -> None:
+        """Remove *key*, as an operator does."""
+        self.timeline.note(self.where, f"is told by an operator to remove {key!r}")
+        self.server.execute("DEL", key)
+
+    def drop_subscribers(self) -> None:
+        """Cut every subscriber connection."""
+        subscribers = dict.fromkeys(s for several in self._subscribed.values() for s in several)
+        self._subscribed.clear()
+        for subscriber in subscribers:
+            subscriber.cut()
+
+    def subscribe(self, channel: str, subscriber: Subscriber) -> None:
+        """Send messages of *channel* to *subscriber*."""
+        self._subscribed.setdefault(channel, {})[subscriber] = None
+
+    def unsubscribe(self, channel: str, subscriber: Subscriber) -> None:
+        """Send it no more of them."""
+        several = self._subscribed.get(channel, {})
+        several.pop(subscriber, None)
+        if not several:
+            self._subscribed.pop(channel, None)
+
+    def forget(self, subscriber: Subscriber) -> None:
+        """Drop every subscription of *subscriber*, whose connection is gone."""
+        for channel in list(self._subscribed):
+            self.unsubscribe(channel, subscriber)
+
+    def channels(self) -> list[str]:
+        """Return the channels that somebody subscribes to."""
+        return list(self._subscribed)
+
+    def _listeners(self, channel: bytes) -> int:
+        return len(self._subscribed.get(channel.decode(), {}))
+
+    def _publish(self, channel: bytes, payload: bytes) -> int:
+        name = channel.decode()
+        subscribers = self._subscribed.get(name, {})
+        lost = self.timeline.now < self.lossy_until
+        self.timeline.note(self.where, f"publishes {payload!r}{' in vain' if lost else ''}")
+        if not lost:
+            for subscriber in subscribers:
+                subscriber.deliver(name, payload)
+        return len(subscribers)
+
+
+def _meaning(error: ModelError, call: Eval[object]) -> InterlockError:
+    text = str(error)
+    if text.startswith("WRONGTYPE"):
+        return WrongTypeError(f"{call.keys} in use by something else", keys=call.keys)
+    return ServerUnavailableError(text, code=text.split(maxsplit=1)[0])

@@ -1,0 +1,309 @@
+"""A hold that an operator breaks: who waits is served at once, nothing is left."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.core.making import SIDES, make, rival
+from tests.support.faults import drop_reply, drop_request
+from tests.support.servers import wait_until
+
+from interlock import HoldLostError, connect
+from interlock._core.model.names import (
+    forced_note,
+    lock_channel,
+    read_write_channel,
+    waiting_queue,
+)
+from interlock.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Sequence
+
+    import redis
+    from tests.support.faults import Matcher
+    from tests.support.proxy import FaultProxy
+    from tests.support.servers import RedisServer
+
+    from interlock import Client
+
+NAME = "orders"
+QUEUE = waiting_queue(lock_channel(NAME))
+SIDES_QUEUE = waiting_queue(read_write_channel(NAME))
+FAIR_QUEUE = f"redisson_lock_queue:{{{NAME}}}"
+SOON = 0.5
+"""Seconds in which the next one has the lock."""
+
+
+@pytest.fixture
+def client(redis_url: str) -> Iterator[Client]:
+    """Return a client whose holds are renewed often."""
+    with connect(redis_url, lease=3) as made:
+        yield made
+
+
+def _have(url: str, factory: str, pipe: Any) -> None:
+    with connect(url) as client:
+        lock = make(client, factory, NAME)
+        pipe.send("ready")
+        pipe.recv()
+        with lock as hold:
+            _tell(pipe, hold)
+
+
+def _tell(pipe: Any, hold: Any) -> None:
+    pipe.send((time.monotonic(), hold.holder))  # the clock of all processes
+    pipe.recv()
+
+
+@contextlib.contextmanager
+def process(url: str, factory: str) -> Generator[Any]:
+    """Run a process that when told acquires the lock, sends when and as whom, and then releases it."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    child = context.Process(target=_have, args=(url, factory, there))
+    child.start()
+    assert here.recv() == "ready"
+    try:
+        yield here
+    finally:
+        here.send(None)
+        child.join(20)
+    assert child.exitcode == 0
+
+
+def _by_command(client: Client, holder: str, factory: str, url: str) -> bool:
+    words = ["break", NAME, "--holder", holder, "--reason", "stuck", "--url", url]
+    return main(words) == 0
+
+
+def _by_lock(client: Client, holder: str, factory: str, url: str) -> bool:
+    lock: Any = make(client, factory, NAME)
+    return bool(lock.force_release(holder=holder, reason="stuck"))
+
+
+def _all_by_lock(client: Client, holder: str, factory: str, url: str) -> bool:
+    return bool(make(client, factory, NAME).force_release())
+
+
+WAYS = (_by_command, _by_lock, _all_by_lock)
+
+
+class Victim:
+    """A thread that acquires *lock* after *holder* has released it; its loss is noted."""
+
+    def __init__(self, lock: Any, holder: Any, queued: Any) -> None:
+        self._lock, self._leave = lock, threading.Event()
+        self.hold: Any = None
+        self.told = ""
+        with holder:
+            self._thread = threading.Thread(target=self._work)
+            self._thread.start()
+            wait_until(queued, 10, "it waits")
+        wait_until(lambda: self.hold is not None, 10, "it has the lock")
+
+    def _work(self) -> None:
+        with pytest.raises(HoldLostError, match="force-released") as caught, self._lock:
+            self.hold = self._lock.hold
+            assert self._leave.wait(20)
+        self.told = str(caught.value)
+
+    def end(self) -> None:
+        """Wait until its hold is lost, and end it."""
+        wait_until(self.hold.lost.is_set, 10, "the victim is told")
+        self._leave.set()
+        self._thread.join(20)
+
+
+@pytest.mark.parametrize("factory", ["lock", "fenced_lock", "spin_lock"])
+@pytest.mark.parametrize("way", WAYS)
+def test_who_waits_has_the_lock_soon(
+    way: Any, factory: str, client: Client, redis_url: str, redis_client: redis.Redis
+) -> None:
+    """The mark of a victim that was granted the lock goes too, so that its client keeps its places."""
+    lock: Any = make(client, factory, NAME)
+    stands = factory != "spin_lock"
+
+    def members() -> list[tuple[bytes, float]]:
+        found: Any = redis_client.zrange(QUEUE, 0, -1, withscores=True)
+        return list(found)
+
+    with connect(redis_url) as operator, process(redis_url, factory) as pipe:
+        first = operator.lock(NAME)
+        victim = Victim(lock, first, lambda: len(members()) == 1 or not stands)
+        marks = [(victim.hold.holder.encode(), True)] if stands else []
+        assert [(member, score < 0) for member, score in members()] == marks
+        pipe.send("acquire")
+        wait_until(lambda: pipe.poll() or len(members()) == 2 or not stands, 20, "it waits")
+        time.sleep(0 if stands else 2)  # nothing shows that it tries
+        own = threading.Thread(target=_use, args=[lock])
+        own.start()
+        wait_until(lambda: len(members()) == 3 or not stands, 10, "the victim's client waits")
+        began = time.monotonic()
+        assert way(operator, victim.hold.holder, factory, redis_url)
+        assert pipe.poll(5)
+        at, holder = pipe.recv()
+        assert at - began < SOON
+        if stands:
+            front, last = members()
+            assert (front[0], front[1] < 0, last[1] < 0) == (holder.encode(), True, False)
+        victim.end()
+    own.join(20)
+    assert not own.is_alive()
+    assert ("stuck" in victim.told) == (not way.__name__.startswith("_all"))
+    assert not redis_client.exists(NAME, QUEUE, forced_note(NAME, victim.hold.holder))
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("way", WAYS)
+def test_who_waits_to_write_or_read_comes_in_soon(
+    way: Any, side: str, client: Client, redis_url: str, redis_client: redis.Redis
+) -> None:
+    """What the victim has in the queue goes too: its client keeps its places behind others."""
+
+    def stand() -> list[str]:
+        members: Any = redis_client.zrangebyscore(SIDES_QUEUE, 0, "+inf")
+        return [member.decode() for member in members]
+
+    with connect(redis_url) as operator:
+        first = make(operator, "write", NAME)
+        victim = Victim(make(client, side, NAME), first, lambda: len(stand()) == 1)
+        with process(redis_url, "write") as pipe:
+            pipe.send("acquire")
+            wait_until(lambda: len(stand()) == 1, 20, "another one waits to write")
+            own = threading.Thread(target=_use, args=[make(client, "read", NAME)])
+            own.start()
+            wait_until(lambda: len(stand()) == 2, 10, "the victim's client waits to read")
+            _, place = stand()
+            began = time.monotonic()
+            assert way(operator, victim.hold.holder, side, redis_url)
+            assert pipe.poll(5)
+            assert pipe.recv()[0] - began < SOON
+            assert stand() == [place]
+            victim.end()
+        own.join(20)
+    assert not own.is_alive()
+    assert ("stuck" in victim.told) == (not way.__name__.startswith("_all"))
+    assert not redis_client.keys(f"*{NAME}*:rwlock_timeout:*")
+    assert not redis_client.exists(NAME, SIDES_QUEUE, forced_note(NAME, victim.hold.holder))
+
+
+def test_who_is_not_allowed_to_write_any_more_does_not_read_either(
+    client: Client, redis_url: str, redis_client: redis.Redis
+) -> None:
+    """As with Redisson, who frees the write lock frees all of it; the read lock is not held then."""
+    write, read = make(client, "write", NAME), make(client, "read", NAME)
+    with connect(redis_url) as operator, contextlib.ExitStack() as lost:
+        for side in (write, read):
+            lost.enter_context(pytest.raises(HoldLostError, match="force-released"))
+            lost.enter_context(side)
+        reads: Any = make(operator, "read", NAME)
+        assert not reads.force_release()
+        assert redis_client.hlen(NAME) == 3
+        writes: Any = make(operator, "write", NAME)
+        assert writes.force_release()
+        assert not redis_client.exists(NAME, SIDES_QUEUE)
+
+
+def first(holder: str, copies: list[tuple[bytes, ...]], at_once: Callable[[], object]) -> Matcher:
+    """Return a condition: is this the first break of *holder*? If so, it is kept, and *at_once* done."""
+
+    def is_first(args: Sequence[bytes]) -> bool:
+        if copies or args[0] != b"EVALSHA" or not {holder.encode(), b"-"} <= set(args):
+            return False
+        copies.append(tuple(args))
+        with ThreadPoolExecutor(1) as outside:  # this is an event loop
+            outside.submit(at_once).result()
+        return True
+
+    return is_first
+
+
+@pytest.mark.parametrize("factory", ["lock", "fair_lock", "fenced_lock", "group_lock", *SIDES])
+def test_a_break_whose_reply_was_lost_counts(
+    factory: str, client: Client, proxy: FaultProxy, redis_client: redis.Redis
+) -> None:
+    """The copy tells what the first one did, and the note stays for the victim."""
+    lock: Any = make(client, factory, NAME)
+    with connect(proxy.url(), command_timeout=1) as operator:
+        breaking = make(operator, factory, NAME)
+        lock.acquire()
+        assert breaking.force_release()  # the server knows the script from now on
+        with pytest.raises(HoldLostError):
+            lock.release()
+        lock.acquire(lease=60)
+        holder = lock.hold.holder
+        proxy.on_request(first(holder, [], bool), drop_reply)
+        assert breaking.force_release(holder=holder, reason="stuck")
+    assert redis_client.get(forced_note(NAME, holder)) == b"stuck"
+    with pytest.raises(HoldLostError, match="force-released: stuck"):
+        lock.release()
+
+
+def test_no_copy_of_a_break_that_found_nothing_breaks_the_next_hold(
+    proxy: FaultProxy, redis_client: redis.Redis
+) -> None:
+    """Java holds again by the same id."""
+    holder, copies = "java:1", list[tuple[bytes, ...]]()
+    redis_client.hset(NAME, holder, 1)
+    with connect(proxy.url(), card=False) as operator:
+        ends = partial(redis_client.delete, NAME)
+        proxy.on_request(first(holder, copies, ends), drop_request)
+        assert not operator.lock(NAME).force_release(holder=holder)
+        redis_client.hset(NAME, holder, 1)
+        _ = redis_client.execute_command(*copies[0])
+        assert redis_client.hgetall(NAME) == {holder.encode(): b"1"}
+
+
+@pytest.mark.parametrize("factory", ["lock", "fair_lock", "fenced_lock", *SIDES])
+def test_a_full_server_keeps_no_hold_from_being_broken(
+    factory: str, fresh_server: RedisServer
+) -> None:
+    """It takes no note; who waits is served all the same."""
+    url = fresh_server.url()
+    with connect(url, lease=3) as client, connect(url) as operator, fresh_server.client() as seen:
+        lock: Any = make(client, factory, NAME)
+        lock.acquire()
+        hold = lock.hold
+        thread = threading.Thread(target=_use, args=[make(operator, rival(factory), NAME)])
+        thread.start()
+        line = SIDES_QUEUE if factory in SIDES else QUEUE
+        wait_until(lambda: seen.zcard(line) + seen.llen(FAIR_QUEUE) == 1, 10, "it waits")
+        fresh_server.execute("CONFIG", "SET", "maxmemory", 1)
+        breaking: Any = make(operator, factory, NAME)
+        assert breaking.force_release(holder=hold.holder, reason="stuck")
+        thread.join(SOON)
+        assert not thread.is_alive()
+        fresh_server.execute("CONFIG", "SET", "maxmemory", 0)
+        with pytest.raises(HoldLostError):
+            lock.release()
+
+
+def _use(lock: Any) -> None:
+    with lock:
+        pass
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_waiter_of_the_victims_own_client_is_next(
+    way: Any, client: Client, redis_url: str, redis_client: redis.Redis
+) -> None:
+    """It is told by a message: nobody there reads the reply to the operator."""
+    lock: Any = client.lock(NAME)
+    with connect(redis_url) as operator:
+        victim = Victim(lock, operator.lock(NAME), lambda: redis_client.zcard(QUEUE) == 1)
+        own = threading.Thread(target=_use, args=[lock])
+        own.start()
+        wait_until(lambda: redis_client.zcard(QUEUE) == 2, 10, "it waits")
+        assert way(operator, victim.hold.holder, "lock", redis_url)
+        own.join(SOON)
+        assert not own.is_alive()
+        victim.end()
+    assert not redis_client.exists(NAME, QUEUE)

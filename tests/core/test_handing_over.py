@@ -1,0 +1,224 @@
+"""A hold that goes to another process, or ends while its lock stays locked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.patience import wait_until
+from tests.support.proxy import command, drop_request, swallow_reply
+
+import interlock
+import interlock.asyncio
+from interlock import (
+    ConfigError,
+    HoldLostError,
+    NotHeldError,
+    ReentryError,
+    ServerUnavailableError,
+)
+
+if TYPE_CHECKING:
+    import redis
+    from tests.support.proxy import FaultProxy
+
+NAME, QUEUE = "name", "interlock_queue:{name}"
+SOON = 5.0
+"""Seconds; a lease is 30."""
+
+
+def freed(redis_client: redis.Redis) -> None:
+    """Wait until nobody holds it."""
+    wait_until(lambda: not redis_client.exists(NAME), SOON, "it is free")
+
+
+def test_what_cannot_be_handed_over_stays(redis_url: str, redis_client: redis.Redis) -> None:
+    """A hold that is entered twice, or given a wrong lease, is kept; one that is over is not given."""
+    with interlock.connect(redis_url) as client:
+        lock = client.lock(NAME)
+        assert lock.acquire()
+        hold = lock.hold
+        assert lock.acquire()
+        with pytest.raises(ReentryError, match="entered 2 times"):
+            hold.hand_over()
+        lock.release()
+        with pytest.raises(ConfigError, match="lease must be"):
+            hold.hand_over(lease=0)
+        assert hold.valid
+        with pytest.raises(ReentryError):
+            client.adopt(f"lock:{hold.holder}::{NAME}")
+        assert hold.valid
+        lock.release()
+        with pytest.raises(NotHeldError):
+            hold.hand_over()
+        assert lock.acquire()
+        hold = lock.hold
+        redis_client.delete(NAME)
+        with pytest.raises(HoldLostError):
+            hold.hand_over()
+        assert hold.lost.is_set()
+
+
+def test_a_ticket_is_extended_and_released(redis_url: str, redis_client: redis.Redis) -> None:
+    """Each client may extend it, and release it once."""
+    with interlock.connect(redis_url) as one, interlock.connect(redis_url) as other:
+        with one.lock(NAME) as hold:
+            text = str(hold.hand_over())
+        there = other.ticket(text)
+        there.extend(300)
+        assert 250 < redis_client.pttl(NAME) / 1000 <= 300
+        there.release()
+        assert not redis_client.exists(NAME)
+        with pytest.raises(NotHeldError, match="used before"):
+            there.release()
+
+
+def test_a_grant_is_handed_over_without_its_mark(redis_url: str, redis_client: redis.Redis) -> None:
+    """Its client was not late, and the next waiter has its turn when the adopter has released."""
+    with (
+        interlock.connect(redis_url) as one,
+        interlock.connect(redis_url) as other,
+        ThreadPoolExecutor() as pool,
+    ):
+        lock, theirs = one.lock(NAME), other.lock(NAME)
+        assert theirs.acquire()
+
+        def give() -> Any:
+            assert lock.acquire(timeout=20)
+            return lock.hold.hand_over()
+
+        waits = []
+        for call in (give, lambda: lock.acquire(timeout=20)):
+            waits.append(pool.submit(call))
+            wait_until(lambda: redis_client.zcard(QUEUE) == len(waits), 10, "it stands there")
+        theirs.release()
+        given = waits[0].result(20)
+        ((_, came),) = redis_client.zrange(QUEUE, 0, -1, withscores=True)
+        assert came > 0, "only who still waits stands there"
+        adopted = other.adopt(given)
+        time.sleep(0.1)
+        assert not waits[1].done()
+        began = time.monotonic()
+        adopted.release()
+        assert waits[1].result(20)
+        assert time.monotonic() < began + 1
+
+
+def test_a_hand_over_without_an_answer_frees_the_lock(
+    redis_url: str, redis_client: redis.Redis, proxy: FaultProxy
+) -> None:
+    """The hold is over, and nobody has the ticket: soon after the outage the lock is free."""
+    with interlock.connect(proxy.url(), outage_timeout=0.3, command_timeout=0.2) as client:
+        lock = client.lock(NAME)
+        for fault in (drop_request, swallow_reply):
+            assert lock.acquire(timeout=20)
+            hold = lock.hold
+            proxy.on_request(command("EVALSHA"), fault)
+            with pytest.raises(ServerUnavailableError):
+                hold.hand_over()
+            assert not hold
+            assert not hold.lost.is_set()
+            proxy.clear_rules()
+            freed(redis_client)
+
+
+def test_late_copies_of_both_commands_change_nothing(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    """They find neither the giver nor the ticket, whether or not the lock is free by then."""
+    with interlock.connect(redis_url) as client:
+        lock = client.lock(NAME)
+        assert lock.acquire()
+        hold = lock.hold
+        given = hold.hand_over()
+        adopted = client.adopt(given)
+        core, send = lock._core, lock._driver.send
+        copies = [
+            core.give(hold.holder, given.holder, 60),
+            core.give(given.holder, "another:000000000001", 60),
+        ]
+        for _ in range(2):
+            before = redis_client.hgetall(NAME)
+            for each in copies:
+                assert send(each) is None
+            assert redis_client.hgetall(NAME) == before
+            assert redis_client.pttl(NAME) <= 30_000
+            if adopted:
+                adopted.release()
+
+
+def test_a_cancelled_adoption_frees_the_lock(redis_url: str, redis_client: redis.Redis) -> None:
+    """Whenever it is cancelled, the ticket is unused, or the lock is free soon."""
+
+    async def cancel() -> None:
+        async with interlock.asyncio.connect(redis_url) as client:
+            lock = client.lock(NAME)
+            for steps in range(12):
+                assert await lock.acquire(timeout=20)
+                given = await lock.hold.hand_over()
+
+                async def take(given: Any) -> None:
+                    await (await client.adopt(given)).release()
+
+                task = asyncio.ensure_future(take(given))
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+                with contextlib.suppress(NotHeldError):
+                    await client.ticket(str(given)).release()
+                freed(redis_client)
+
+    asyncio.run(cancel())
+
+
+def test_a_lock_stays_locked_for_a_while(redis_url: str, redis_client: redis.Redis) -> None:
+    """As `min_hold` wants it: the hold is over, and leaving its block is no error."""
+    with interlock.connect(redis_url) as client:
+        lock = client.lock(NAME)
+        with lock as hold:
+            hold._leave_locked(0.5)
+            left = time.monotonic()
+            assert not hold
+            assert not lock.owned()
+        assert not lock.acquire(timeout=0)
+        assert lock.acquire(timeout=20)
+        assert 0.4 < time.monotonic() - left < SOON
+        lock.release()
+
+
+def test_a_lock_that_could_not_be_left_stays_locked(
+    redis_client: redis.Redis, proxy: FaultProxy
+) -> None:
+    """Without an answer the hold is over, and the lock is locked until the lease ends."""
+    options: Any = {"outage_timeout": 0.3, "command_timeout": 0.2, "lease": 2}
+    with interlock.connect(proxy.url(), **options) as client:
+        lock = client.lock(NAME)
+        assert lock.acquire()
+        hold = lock.hold
+        proxy.on_request(command("EVALSHA"), drop_request)
+        with pytest.raises(ServerUnavailableError):
+            hold._leave_locked(1)
+        proxy.clear_rules()
+        assert not hold
+        time.sleep(0.3)
+        assert redis_client.exists(NAME)
+        freed(redis_client)
+
+
+def test_a_renewed_hold_ends_in_time(redis_url: str, redis_client: redis.Redis) -> None:
+    """As `max_hold` wants it: it is lost then, however often it was renewed, and the lock is free."""
+    with interlock.connect(redis_url, lease=1) as client:
+        lock = client.lock(NAME)
+        began = time.monotonic()
+        with pytest.raises(HoldLostError) as caught, lock as hold:
+            hold._end_within(1.6)
+            assert hold.lost.wait(20)
+            assert 1.5 < time.monotonic() - began < SOON
+            freed(redis_client)
+        assert caught.value.reason == "expired"

@@ -1,0 +1,251 @@
+"""What `list` and `why` show of the queue."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.core.making import make
+from tests.support.servers import wait_until
+
+from interlock import connect
+from interlock._core.insight.card import CARD
+from interlock._core.model.names import lock_channel, read_write_channel, waiting_queue
+from interlock.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    import redis
+
+    from interlock import Client
+    from interlock.inspection import LockInfo
+
+NAME = "orders"
+QUEUE = waiting_queue(lock_channel(NAME))
+SIDES_QUEUE = waiting_queue(read_write_channel(NAME))
+
+
+@pytest.fixture
+def client(redis_url: str) -> Iterator[Client]:
+    """Return a client that holds and looks."""
+    with connect(redis_url) as made:
+        yield made
+
+
+def described(client: Client, name: str = NAME) -> LockInfo:
+    """Return what is known of the lock *name*, which somebody holds or awaits."""
+    info = client.describe(name)
+    assert info is not None
+    return info
+
+
+@contextlib.contextmanager
+def waiting(lock: Any, looker: Client, expected: int, name: str = NAME) -> Generator[None]:
+    """Let a thread wait for *lock*, so that *expected* wait; at the end it has had the lock."""
+
+    def wait() -> None:
+        with lock:
+            pass
+
+    thread = threading.Thread(target=wait, name=f"the waiter {expected}")
+    thread.start()
+    try:
+        wait_until(lambda: described(looker, name).waiter_count == expected, 10, "it waits")
+        yield
+    finally:
+        thread.join(20)
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("prefix", [None, "shop:"])
+def test_the_queue_is_told_in_its_order(
+    prefix: str | None, redis_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each waiter is told with its place, and its age, also if no card tells of it."""
+    with (
+        connect(redis_url, prefix=prefix, card=False) as client,
+        connect(redis_url, prefix=prefix, card=False) as one,
+        connect(redis_url, prefix=prefix, pubsub="off", card=False) as two,
+        contextlib.ExitStack() as waiters,
+        client.lock(NAME) as hold,
+    ):
+        for n, each in enumerate((one, two, one), 1):
+            waiters.enter_context(waiting(each.lock(NAME), client, n))
+        info = described(client)
+        clients = [one.client_id, two.client_id, one.client_id]
+        assert [each.holder for each in info.holders] == [hold.holder]
+        assert [each.client.client_id for each in info.waiters] == clients
+        assert [each.holder.partition(":")[0] for each in info.waiters] == clients
+        assert [each.position for each in info.waiters] == [1, 2, 3]
+        assert [each.polls for each in info.waiters] == [False, True, False]
+        ages = [-1.0 if each.waited is None else each.waited for each in info.waiters]
+        assert 60 > ages[0] >= ages[1] >= ages[2] >= 0
+        assert info.waiting_clients == 2
+        [listed] = client.locks()
+        assert [each.holder for each in listed.waiters] == [e.holder for e in info.waiters]
+        with_prefix = () if prefix is None else ("--prefix", prefix)
+        assert main(["why", NAME, "--url", redis_url, *with_prefix]) == 0
+        text = capsys.readouterr().out
+        assert "3 wait for it, in 2 clients. In the order of the queue: " in text
+        assert text.count(", polling") == 1
+        assert [text.count(each.holder) for each in info.waiters] == [1, 1, 1]
+        assert main(["list", "--url", redis_url, *with_prefix]) == 0
+        assert "3 in 2 clients, first " in capsys.readouterr().out
+
+
+def test_a_card_tells_more_of_who_stands_in_the_queue(redis_url: str, client: Client) -> None:
+    """It is told once, in its place, with its process and thread; a waiter without a place follows."""
+    with (
+        connect(redis_url, lease=3) as other,
+        contextlib.ExitStack() as waiters,
+        client.lock(NAME),
+    ):
+        waiters.enter_context(waiting(other.spin_lock(NAME), client, 1))
+        waiters.enter_context(waiting(other.lock(NAME), client, 2))
+        wait_until(lambda: all(e.thread for e in described(client).waiters), 10, "cards tell")
+        info = described(client)
+        assert [each.position for each in info.waiters] == [1, None]
+        assert [each.thread[-2] for each in info.waiters] == ["2", "1"]
+        assert {each.client.pid for each in info.waiters} != {None}
+        assert info.waiter_count == 2
+
+
+def test_readers_and_writers_are_told_in_their_order(
+    redis_url: str, client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each is told once, as what it waits for: by its place, and by its client's card."""
+    with (
+        connect(redis_url, lease=3) as other,
+        contextlib.ExitStack() as waiters,
+        make(client, "read", NAME) as hold,
+    ):
+        for n, side in enumerate(["write", "read", "write"], 1):
+            waiters.enter_context(waiting(make(other, side, NAME), client, n))
+        wait_until(lambda: all(e.thread for e in described(client).waiters), 10, "cards tell")
+        info = described(client)
+        assert (info.kind, info.mode) == ("read_write_lock", "read")
+        assert [(each.holder, each.mode) for each in info.holders] == [(hold.holder, "read")]
+        assert [each.position for each in info.waiters] == [1, 2, 3]
+        assert [each.thread[-2] for each in info.waiters] == ["1", "2", "3"]
+        writes = [each.holder.endswith(":write") for each in info.waiters]
+        assert writes == [True, False, True]
+        assert main(["why", NAME, "--url", redis_url]) == 0
+        text = capsys.readouterr().out
+        assert "3 wait for it, in 1 client. In the order of the queue: " in text
+        assert text.count(", to write") == 2
+
+
+@pytest.mark.parametrize("side", ["read", "write"])
+def test_who_was_let_in_waits_no_more(side: str, client: Client, redis_client: redis.Redis) -> None:
+    """A reader keeps its mark until its first command, a writer until it releases."""
+    entered, leave = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        with make(client, side, NAME):
+            entered.set()
+            leave.wait(20)
+
+    thread = threading.Thread(target=wait)
+    with make(client, "write", NAME):
+        thread.start()
+        wait_until(lambda: described(client).waiters != (), 10, "it waits")
+    assert entered.wait(10)
+    [(member, score)] = redis_client.zrange(SIDES_QUEUE, 0, -1, withscores=True)
+    assert score < 0
+    info = described(client)
+    assert [each.holder for each in info.holders] == [member.decode()]
+    assert (info.mode, info.waiters, info.waiter_count) == (side, (), 0)
+    leave.set()
+    thread.join()
+
+
+def test_a_holder_is_no_waiter_of_its_own_lock(client: Client, redis_client: redis.Redis) -> None:
+    """It keeps its place, marked, until it releases; a mark without a hold is told as what it is."""
+    late = f"{client.client_id}:123456789012/500"
+    with client.lock(NAME) as first:
+        entered, leave = threading.Event(), threading.Event()
+
+        def wait() -> None:
+            with client.lock(NAME):
+                entered.set()
+                leave.wait(20)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        wait_until(lambda: described(client).waiters != (), 10, "it waits")
+    assert entered.wait(10)
+    [(member, score)] = redis_client.zrange(QUEUE, 0, -1, withscores=True)
+    assert score < 0
+    info = described(client)
+    assert [each.holder for each in info.holders] == [member.decode()] != [first.holder]
+    assert (info.waiters, info.waiter_count) == ((), 0)
+    redis_client.zadd(QUEUE, {f"{late}?": score + 5e6})
+    [told] = described(client).waiters
+    assert (told.holder, told.polls, told.waited, told.position) == (late, True, None, 1)
+    assert told.granted is not None
+    assert told.granted >= 5
+    redis_client.zrem(QUEUE, f"{late}?")
+    leave.set()
+    thread.join()
+
+
+def test_a_long_queue_is_told_in_part(client: Client, redis_client: redis.Redis) -> None:
+    """A list tells the first ones of it, and how many stand there in all."""
+    client.lock(NAME).acquire(lease=60)
+    members: Any = {f"a:{10**11 + n}": 1.7e15 + n for n in range(1500)}
+    redis_client.zadd(QUEUE, members)
+    [listed] = client.locks()
+    told = described(client)
+    assert (len(listed.waiters), listed.waiter_count) == (64, 1500)
+    assert (len(told.waiters), told.waiter_count) == (1000, 1500)
+    assert [each.holder for each in listed.waiters] == list(members)[:64]
+
+
+def test_a_queue_of_a_free_lock_is_told(client: Client, redis_client: redis.Redis) -> None:
+    """Who waits for a lock that nobody holds now is told, and what is no member is not."""
+    redis_client.zadd(QUEUE, {"a:100000000001": 1.7e15, "no member": 1, "a:100000000002": "inf"})
+    info = described(client)
+    assert (info.kind, info.holders, info.waiter_count) == ("lock", (), 2)
+    assert [each.holder for each in info.waiters] == ["a:100000000001", "a:100000000002"]
+    redis_client.zadd(QUEUE, {"a:100000000003:write": 1.8e15})
+    assert described(client).kind == "read_write_lock"
+    redis_client.delete(QUEUE)
+    redis_client.rpush(QUEUE, "of another type")
+    assert client.describe(NAME) is None
+
+
+@pytest.mark.parametrize("factory", ["lock", "fenced_lock"])
+def test_a_short_lease_in_an_id_hides_no_lock(
+    factory: str, client: Client, redis_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An id with a lease below 3 s is a holder like any other."""
+    lock = getattr(client, factory)(NAME)
+    lock.acquire(lease=2)
+    [holder] = described(client).holders
+    assert holder.holder == lock.hold.holder
+    assert holder.holder.endswith("/2000")
+    assert main(["list", "--json", "--url", redis_url]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["holders"][0]["holder"] == holder.holder
+
+
+def test_a_client_whose_last_card_is_young_is_alive(
+    redis_url: str, client: Client, redis_client: redis.Redis
+) -> None:
+    """A card without anything that lasts proves as well as any other that its client answers."""
+    with connect(redis_url, lease=3) as other:
+        lock = other.lock(NAME)
+        with lock:
+            wait_until(lambda: bool(described(client).holders[0].place), 10, "a card tells")
+
+        def parted() -> bool:
+            told: Any = redis_client.hget(CARD.format(other.client_id), "client")
+            return bool(json.loads(told)["last"])
+
+        wait_until(parted, 10, "the last card is written")
+        with lock:
+            assert described(client).holders[0].client.state == "alive"
