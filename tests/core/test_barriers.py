@@ -143,6 +143,24 @@ def test_a_message_tells_the_index(
             assert proxy.commands["EVALSHA"] == (1 if lost else 0)
 
 
+def test_who_was_told_before_it_stood_looks(client: Client, pool: ThreadPoolExecutor) -> None:
+    """A party that ends between its arrival and its wait, at a barrier that is heard by then."""
+    core = _core(client, 3)
+    slow = core.wait(core.session.clock() + PROMPT)
+    waits = _run(client, slow.begin())
+    waiting = pool.submit(client.barrier("name", 3).wait)
+    wait_until(_core(client).heard, PROMPT, "the client listens")
+    assert client.barrier("name", 3).wait() == 2
+    assert waiting.result(PROMPT) == 1
+    assert slow.party.place is None
+    assert not slow.done(waits)
+    effects = slow.rest(None)
+    look: Any = next(effects)
+    with pytest.raises(StopIteration) as passed:
+        effects.send(_run(client, look))
+    assert passed.value.value == 0
+
+
 def test_a_full_server_lets_parties_leave(fresh_server: RedisServer) -> None:
     """It refuses an arrival, of which nothing is left, and nothing else."""
     with interlock.connect(fresh_server.url(), outage_timeout=0.5) as client:

@@ -206,6 +206,8 @@ class Arrive(Step[int]):
             until = max(self._deadline, session.clock() + GRACE)
             if self.done((yield from session.persist(self._call, until, failure=failure))):
                 return self.result
+        if party.place is None:
+            barrier.stand(party).tell(LOOK)  # it may have ended before it stood here
         look_at = session.clock() + self._pause()
         while True:
             place = barrier.stand(party)
