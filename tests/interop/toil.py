@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .agent import PATIENCE, Agent, AgentDiedError, AgentError, Answer
 from .intervals import History, Need, Span
-from .shared import LEASE, OBJECTS, REENTRANT, Slot, may_vanish, stays_after_loss
+from .shared import LEASE, OBJECTS, REENTRANT, SLACK, Slot, may_vanish, stays_after_loss
 
 if TYPE_CHECKING:
     import random
@@ -48,6 +48,7 @@ class Toil:
         self._permits_out = 0
         self._killing = False
         self._permits_unknown = 0
+        self._late: list[tuple[str, float, float]] = []
 
     def set_up(self, agent: Agent) -> None:
         """Make what must be made once."""
@@ -141,6 +142,9 @@ class Toil:
             return
         self._count(f"{slot.language} {made.kind} {'got' if got.value else 'not'}")
         self._waited(name, slot, lane, got, timeout)
+        joint = slot.language == "java" and made.kind in {"multi", "red"}
+        if joint and got.value and lease and got.ended > got.started + lease:
+            self._late.append((name, got.ended, got.ended + lease + SLACK))
         if got.value:
             entries = depth if made.kind in REENTRANT else 1
             self._hold(slot, lane, name, lease, holding, entries, agent, target, got)
@@ -173,9 +177,11 @@ class Toil:
             ended = time.monotonic()
             if error.kind == "HoldLostError":
                 self._leave(agent, f"lane {lane}", target)  # each entry of it must be released
-            excused = (lease is not None and ended > got.started + lease - 0.1) or slot.paused(
-                got.started, ended
-            ) is not None
+            excused = (
+                (lease is not None and ended > got.started + lease - 0.1)
+                or slot.paused(got.started, ended) is not None
+                or self._shortened(name, got.started, ended) is not None
+            )
             if error.kind not in LOSSES:
                 self._error(name, slot, got.started, f"release {name} {lease}", error)
                 if target["kind"] in REENTRANT:
@@ -190,6 +196,9 @@ class Toil:
         paused = slot.paused(got.started, given_up)
         if lease is None and name != "permits" and paused is not None:
             certain = min(certain, paused)
+        shortened = self._shortened(name, got.started, given_up)
+        if shortened is not None:
+            certain = min(certain, shortened)
         who, weight = f"{slot.language} {lane}", OBJECTS[name].weight
         history = self._histories[OBJECTS[name].share or name]
         with self._guard:
@@ -199,6 +208,17 @@ class Toil:
             stood = slot.paused(got.started, got.ended) is not None
             since = got.started if stood else got.ended - 1
             history.possible.append(Span(who, weight, since, ended))
+
+    def _shortened(self, name: str, since: float, until: float) -> float | None:
+        """Return from when on Redisson may have ended a hold of *name* in that time.
+
+        At the end of a leased acquire its RedissonMultiLock sets the lease of each member anew, and
+        does not ask who holds it. If it stood still before, that is somebody else.
+        """
+        late = [
+            at for which, at, ended in self._late if which == name and since < at and until < ended
+        ]
+        return min(late, default=None)
 
     def _enter_again(
         self,
