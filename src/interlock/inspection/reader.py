@@ -129,7 +129,7 @@ class Reader(AbstractContextManager["Reader"]):
                         for info in self._finish(node, new)
                     ]
                     if page := [info for info in page if not wanted or info.kind in wanted]:
-                        yield [self._named(info) for info in page]
+                        yield page
 
     def describe(self, name: str) -> LockInfo | None:
         """Return all that is known about the lock *name*; None if nobody holds or awaits it."""
@@ -145,7 +145,7 @@ class Reader(AbstractContextManager["Reader"]):
             self._forget(closely=True)
             node = self._service.owner(key)
             found = self._finish(node, self._look(node, places, ALL)[:1], ALL)
-        return self._named(found[0]) if found else None
+        return found[0] if found else None
 
     def type_of(self, name: str) -> str:
         """Return the type of the key that is called *name*, in the words of the command TYPE."""
@@ -188,9 +188,6 @@ class Reader(AbstractContextManager["Reader"]):
 
     def _name_of(self, key: str) -> str:
         return name_in(key, names.election_key).removeprefix(self._prefix)
-
-    def _named(self, info: LockInfo) -> LockInfo:
-        return replace(info, name=self._name_of(info.name))
 
     # Which keys may be locks.
 
@@ -331,7 +328,8 @@ class Reader(AbstractContextManager["Reader"]):
             if info.any_number and counts.get((_key_of(info), "count_down_latch")):
                 info = replace(info, kind="count_down_latch")  # noqa: PLW2901 - the same lock
             listening = counts.get((_key_of(info), info.kind), 0)
-            found.append(_finished(info, cards, told, listening, limit))
+            name = self._name_of(info.name)
+            found.append(_finished(info, name, cards, told, listening, limit))
         return found
 
 
@@ -524,17 +522,17 @@ def _noted(cards: Iterator[Card], told: Told) -> Iterator[Card]:
 
 
 def _finished(
-    info: LockInfo, cards: dict[str, Card], told: Told, listening: int, limit: int
+    info: LockInfo, name: str, cards: dict[str, Card], told: Told, listening: int, limit: int
 ) -> LockInfo:
-    """Return *info* with what cards tell of its holders and waiters, and how many listen."""
+    """Return *info* as *name*, with what cards tell of its holders and waiters, and who listens."""
     key, holders = _key_of(info), list[HolderInfo]()
     for each in info.holders:
         known = told.permits.get((each.holder, key), each)
         client, bare = known.client, _bare(each.holder)
         if (card := cards.get(each.client.client_id)) is not None:
             known, client = card.holds.get((bare, key), each), card.client
-        known = replace(known, holder=each.holder, mode=each.mode, depth=each.depth)
-        holders.append(replace(known, client=client, remaining=each.remaining))
+        mine = {"holder": each.holder, "mode": each.mode, "depth": each.depth}
+        holders.append(replace(known, client=client, remaining=each.remaining, **mine))
     # A holder keeps its place until it releases, and its card may still tell of its wait.
     ids = {_bare(each.holder) for each in holders}
     standing = [each for each in info.waiters if _bare(each.holder) not in ids]
@@ -550,6 +548,7 @@ def _finished(
         waiters, count = [*waiters, *others], count + len(others)
     return replace(
         info,
+        name=name,
         holders=tuple(holders),
         waiters=tuple(
             replace(each, deadlock=(_bare(each.holder), key) in told.stuck)
