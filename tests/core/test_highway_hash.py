@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
+from tests.interop import fixtures
 
 from interlock._core.model.highway_hash import field, hash128
-
-FIXTURES = Path(__file__).parents[1] / "interop" / "fixtures" / "highwayhash.json"
-"""What Redisson 4.7.0 itself made of the values."""
 
 KEY = (0x0706050403020100, 0x0F0E0D0C0B0A0908, 0x1716151413121110, 0x1F1E1D1C1B1A1918)
 # The hashes of the bytes 0, 1, 2, ... of each length from 0 on.
@@ -50,7 +45,7 @@ def test_published_vectors() -> None:
         assert f"{first:016X}{second:016X}" == line, size
 
 
-@pytest.mark.parametrize("vector", json.loads(FIXTURES.read_text())["vectors"], ids=repr)
+@pytest.mark.parametrize("vector", fixtures.read(fixtures.FIELDS), ids=repr)
 def test_redissons_names(vector: dict[str, str]) -> None:
     """A value is called in a group what Redisson calls it with a StringCodec."""
     assert field(vector["value"]) == vector["field"]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import redis
     from tests.lock.lock_like import Stage
 
-# What Redisson calls the values "a", "order:1" and "42" (tests/interop/fixtures/highwayhash.json).
+# What Redisson calls the values "a", "order:1" and "42" (tests/interop/fixtures/highwayhash.jsonl).
 A, ORDER, ANSWER = "qwvAS12pR0CgRitaypEjUw", "VohkkMHNiudvq57uOYf+SQ", "RE0IojEvPTY8Dofe3IkBNA"
 CHANNEL = "redisson_lock__channel:{stock}"
 JAVA = "2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:38"

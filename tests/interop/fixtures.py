@@ -1,4 +1,4 @@
-"""What Java did, on file: one JSON document for each sequence and name, and one of field names."""
+"""What Java did, on file: for each sequence and name, and for field names, a line per record."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Any
 from .sequences import NAMES, purpose
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from .stage import State
 
 DIRECTORY = Path(__file__).parent / "fixtures"
+FIELDS = DIRECTORY / "highwayhash.jsonl"
+"""Field names of string values in a group lock, through StringCodec (UTF-8)."""
 HASHED = [
     *("", "a", "ab", "abc", "1", "42", "order:1", "order:2", "stock/42", "account 7", "aaa"),
     *(
@@ -43,17 +47,17 @@ HASHED = [
 
 def path(sequence: str, name: str) -> Path:
     """Return the file of *sequence* played under *name*."""
-    return DIRECTORY / f"{sequence}.{NAMES.index(name)}.json"
+    return DIRECTORY / f"{sequence}.{NAMES.index(name)}.jsonl"
 
 
-def read(file: Path) -> Any:
-    """Return what is on *file*."""
-    return json.loads(file.read_text())
+def read(file: Path) -> list[Any]:
+    """Return the records on *file*."""
+    return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def write(file: Path, content: Any) -> None:
-    """Put *content* on *file*."""
-    file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+def write(file: Path, records: Iterable[Any]) -> None:
+    """Put *records* on *file*, each on a line of its own."""
+    file.write_text("".join(json.dumps(each) + "\n" for each in records))
 
 
 def merged(sequence: str, java: list[State], python: list[State]) -> list[dict[str, Any]]:

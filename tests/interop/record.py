@@ -40,15 +40,9 @@ def main() -> None:
                 print(f"{sequence} as {name!r}: {len(steps)} steps")
         stage.close()
         fields = java.ask("t1", "hash", values=fixtures.HASHED)
+        pairs = zip(fixtures.HASHED, fields, strict=True)
         fixtures.write(
-            fixtures.DIRECTORY / "highwayhash.json",
-            {
-                "what": "field names of string values in a group lock, through StringCodec (UTF-8)",
-                "vectors": [
-                    {"value": value, "field": field}
-                    for value, field in zip(fixtures.HASHED, fields, strict=True)
-                ],
-            },
+            fixtures.FIELDS, ({"value": value, "field": field} for value, field in pairs)
         )
 
 

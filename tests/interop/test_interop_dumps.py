@@ -76,7 +76,7 @@ def test_field_names_of_group_locks_are_on_file(
     need_java: None, shared_agents: Callable[[str], Agent]
 ) -> None:
     """The vectors are what Redisson makes of their values."""
-    vectors = fixtures.read(fixtures.DIRECTORY / "highwayhash.json")["vectors"]
+    vectors = fixtures.read(fixtures.FIELDS)
     values = [vector["value"] for vector in vectors]
     assert shared_agents("java").ask("t1", "hash", values=values) == [
         vector["field"] for vector in vectors
