@@ -42,7 +42,7 @@ class Mutant:
 
 _SIM = "core/test_simulated.py"
 _PERMITS = "core/test_permits.py"
-_OWNERS = "objects/test_owners.py objects/test_lock_likes.py lock/test_lock_owners.py"
+_OWNERS = "objects/test_owners.py objects/test_lock_likes.py"
 _HOLDS = "objects/test_holds_and_losses.py lock/test_lock_holds.py"
 _LOCKS = (
     "core/test_plain_lock.py core/test_simulated.py core/test_line.py core/test_breaking.py "
@@ -53,8 +53,8 @@ GROUPS = {
     0: Group("a lock has two holders, or one for ever", f"{_OWNERS} {_HOLDS} {_SIM}"),
     1: Group(
         "a number is used for a second hold",
-        f"objects/test_lost_replies.py objects/test_blocks.py faults/test_fault_late_copies.py "
-        f"faults/test_fault_late_grants.py {_SIM}",
+        "objects/test_lost_replies.py objects/test_blocks.py faults/test_fault_late_copies.py "
+        f"{_SIM}",
     ),
     2: Group(
         "validity counts from the reply",
@@ -173,12 +173,11 @@ GROUPS = {
     ),
     27: Group(
         "each waiter of a client looks, or the queue ends while one waits",
-        "core/test_counters.py objects/test_queues.py lock/test_lock_crowds.py "
-        "lock/test_lock_passing.py",
+        "core/test_counters.py objects/test_queues.py ",
     ),
     28: Group(
         "one that only listens never gets the lock, or a grant has another lease",
-        f"objects/test_queues.py objects/test_lock_likes.py lock/test_lock_passing.py {_SIM}",
+        f"objects/test_queues.py objects/test_lock_likes.py {_SIM}",
     ),
     29: Group("a forced release leaves a mark", _LOCKS),
     30: Group(
@@ -207,7 +206,7 @@ GROUPS = {
     35: Group("a release by another one ends a hold", f"{_OWNERS} {_HOLDS}"),
     36: Group(
         "a block that is left elsewhere does not release, or releases another's",
-        "objects/test_blocks.py lock/test_lock_blocks.py",
+        "objects/test_blocks.py",
     ),
     37: Group(
         "a thread that runs a loop waits for a task of it for ever",
@@ -232,8 +231,7 @@ GROUPS = {
     ),
     42: Group(
         "a reply is read by the wrong call",
-        "objects/test_lost_replies.py faults/test_fault_replies.py faults/test_fault_proxy.py "
-        "faults/test_fault_outage.py",
+        "objects/test_lost_replies.py faults/test_fault_replies.py faults/test_fault_outage.py",
     ),
     43: Group("credentials are not asked for again", "links/test_login.py"),
     44: Group(

@@ -6,10 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import queued, until
+from tests.lock.lock_like import until
 from tests.support.servers import RedisServer
 
-from interlock._core.locks import multi_lock
 from interlock.errors import HoldLostError, NotHeldError, UpgradeError, WrongTypeError
 
 if TYPE_CHECKING:
@@ -38,39 +37,6 @@ async def test_all_are_held_and_given_back(table: Table) -> None:
         await owner.do(lock.release)
 
 
-@pytest.mark.parametrize("taken", [0, 1, 2])
-async def test_one_that_is_taken_bars_all(table: Table, taken: int) -> None:
-    """If another owner holds any member, a single try fails at once and leaves nothing."""
-    clients = table.clients()
-    locks = [client.lock("name") for client in clients]
-    lock, other, owner = table.face.module.MultiLock(*locks), table.owner(), table.owner()
-    await other.do(locks[taken].acquire)
-    assert await owner.do(lock.acquire, timeout=0) is False
-    assert await owner.do(lock.acquire, blocking=False) is False
-    assert table.stored() == [["name"] if number == taken else [] for number in range(3)]
-    assert await owner.do(lock.locked) is True
-    await other.do(locks[taken].release)
-    assert await owner.do(lock.acquire, timeout=0) is True
-    await owner.do(lock.release)
-
-
-async def test_waits_for_the_last(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A waiter for a member keeps the others, and gets this one soon after its release.
-
-    The next poll would come much later.
-    """
-    monkeypatch.setattr(multi_lock, "MEMBER_BUDGET", 60)
-    client, another = table.client(), table.client()
-    lock, owner, other = table.multi(client, "a", "b"), table.owner(), table.owner()
-    await other.do(another.lock("b").acquire)
-    waiting = asyncio.create_task(owner.do(lock.acquire))
-    await until(lambda: table.taken() == ["a", "b"], 5, "it has the first")
-    await queued(client)
-    await other.do(another.lock("b").release)
-    assert await asyncio.wait_for(waiting, 10)
-    await owner.do(lock.release)
-
-
 async def test_waits_for_the_first_without_a_budget(table: Table) -> None:
     """A waiter for the first member holds nothing, so it stays in its queue past any budget."""
     client, another = table.client(), table.client()
@@ -82,42 +48,6 @@ async def test_waits_for_the_first_without_a_budget(table: Table) -> None:
     await other.do(another.lock("a").release)
     assert await asyncio.wait_for(waiting, 10)
     await owner.do(lock.release)
-
-
-async def test_reentry(table: Table) -> None:
-    """The owner may enter again, all members together or one of them.
-
-    Each level is released on its own, and only the last release frees the lock.
-    """
-    client = table.client()
-    lock, owner = table.multi(client, "a", "b"), table.owner()
-    for depth in (1, 2, 3):
-        assert await owner.do(lock.acquire, timeout=0)
-        assert await owner.do(lock.hold_count) == depth
-    member = table.multi(client, "a")
-    await owner.do(member.acquire)
-    assert await owner.do(lock.hold_count) == 3
-    await owner.do(member.release)
-    for depth in (2, 1, 0):
-        await owner.do(lock.release)
-        assert await owner.do(lock.hold_count) == depth
-    assert table.stored()[0] == []
-
-
-async def test_what_was_held_before_stays_held(table: Table) -> None:
-    """If a try fails, a member that the owner held before goes back to its former depth."""
-    client, another = table.client(), table.client()
-    lock, owner, other = table.multi(client, "a", "b"), table.owner(), table.owner()
-    member = table.multi(client, "a")
-    await owner.do(member.acquire)
-    await other.do(another.lock("b").acquire)
-    assert await owner.do(lock.acquire, timeout=0.1) is False
-    assert await owner.do(member.hold_count) == 1
-    with pytest.raises(NotHeldError):
-        await owner.do(lock.release)
-    assert await owner.do(member.hold_count) == 1
-    await owner.do(member.release)
-    await other.do(another.lock("b").release)
 
 
 @pytest.mark.parametrize("kind", ["lock", "fenced_lock", "spin_lock", "fair_lock", "group_lock"])
@@ -153,50 +83,6 @@ async def test_a_side_and_a_member_of_its_name(table: Table, side: str, other: s
     assert table.stored()[0] == []
 
 
-async def test_one_that_is_lost_is_the_loss_of_all(table: Table) -> None:
-    """The loss of one member is the loss of the hold, and is reported once.
-
-    The release that raises HoldLostError gives the other members back.
-    """
-    clients = table.clients(renewed="soon")
-    lock = table.face.module.MultiLock(*[client.lock("name") for client in clients])
-    owner, told = table.owner(), list[str]()
-    hold = await owner.do(table.face.enter, lock)
-    await owner.do(hold.on_lost, lambda: told.append("lost"))
-    await table.owner().do(clients[1].lock("name").force_release)
-    await until(hold.lost.is_set, 5, "it is told")
-    await until(lambda: told, 5, "the callback ran")
-    with pytest.raises(HoldLostError) as caught:
-        await owner.do(table.face.leave, lock)
-    assert caught.value.reason == "force-released"
-    await until(lambda: table.stored() == [[], [], []], 10, "all are given back")
-    assert told == ["lost"]
-
-
-async def test_a_lost_one_is_acquired_anew_once_released(table: Table) -> None:
-    """An owner that lost the lock cannot enter it again before a release.
-
-    The first release frees all members, and each says so. The next hold has depth one.
-    """
-    clients = table.clients()
-    lock = table.face.module.MultiLock(*[client.lock("name") for client in clients])
-    owner = table.owner()
-    await owner.do(lock.acquire)
-    await owner.do(lock.acquire)
-    await table.owner().do(clients[1].lock("name").force_release)
-    for call in (lock.acquire, lock.release, lock.acquire, lock.release):
-        with pytest.raises(HoldLostError):
-            await owner.do(call)
-        if call == lock.release:
-            await until(lambda: table.stored() == [[], [], []], 10, "all are given back")
-    assert await owner.do(lock.acquire, timeout=2)
-    assert await owner.do(lock.hold_count) == 1
-    await owner.do(lock.release)
-    assert table.stored() == [[], [], []]
-    with pytest.raises(NotHeldError):
-        await owner.do(lock.release)
-
-
 async def test_one_that_is_lost_on_the_way(table: Table) -> None:
     """A member that is lost while the others are waited for is acquired again.
 
@@ -228,41 +114,6 @@ async def test_extending_what_is_lost(table: Table) -> None:
     await until(lambda: table.stored()[0] == [], 10, "all are given back")
     with pytest.raises(HoldLostError):
         await owner.do(lock.release)
-
-
-async def test_force_release(table: Table) -> None:
-    """Anyone frees all members of one client, and learns if any was locked; the holder is told."""
-    client = table.client()
-    lock, owner, other = table.multi(client, "a", "b"), table.owner(), table.owner()
-    assert await other.do(lock.force_release) is False
-    await owner.do(lock.acquire)
-    hold = await owner.do(lambda: lock.hold)
-    again = await owner.do(lambda: lock.hold)
-    assert hash(again._hold) == hash(hold._hold)
-    assert again._hold == hold._hold
-    assert hold._hold != "another thing"
-    assert await other.do(lock.force_release) is True
-    assert hold.lost.is_set()
-    assert table.stored()[0] == []
-    with pytest.raises(HoldLostError):
-        await owner.do(lock.release)
-
-
-async def test_the_hold_releases_from_anywhere(table: Table) -> None:
-    """A hold of several locks of one client is released by another thread or task, once."""
-    client = table.client()
-    lock, owner, other = table.multi(client, "a", "b"), table.owner(), table.owner()
-    hold = await owner.do(table.face.enter, lock)
-    assert (hold.name, hold.depth, hold.token) == ("a + b", 1, None)
-    await other.do(hold.release)
-    assert table.stored()[0] == []
-    assert not hold
-    assert hold.depth == 0
-    with pytest.raises(NotHeldError):
-        await other.do(hold.release)
-    with pytest.raises(NotHeldError):
-        await owner.do(hold.ensure)
-    assert await owner.do(lambda: lock.hold) is None
 
 
 async def test_a_key_that_is_something_else(table: Table) -> None:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.lock.lock_like import queued, sent_in, until
 from tests.support.holding import acquires
-from tests.support.patience import forever
 from tests.support.proxy import FaultProxy, delay_reply
 
-from interlock.errors import HoldLostError, ReentryError
+from interlock.errors import HoldLostError
 
 if TYPE_CHECKING:
     from tests.composite.table import Table
@@ -82,19 +81,6 @@ async def test_a_release_finds_the_loss(table: Table) -> None:
     with pytest.raises(HoldLostError):
         await owner.do(lock.release)
     await until(lambda: table.stored() == [[], [], []], 10, "all are free")
-
-
-async def test_members_that_are_not_reentrant(table: Table) -> None:
-    """With non-reentrant members, a second acquire by the owner fails and changes nothing."""
-    clients = table.clients()
-    members = [client.lock("name", reentrant=False) for client in clients]
-    lock, owner = table.face.module.RedLock(*members), table.owner()
-    await owner.do(lock.acquire)
-    with pytest.raises(ReentryError):
-        await owner.do(lock.acquire)
-    assert await owner.do(lock.hold_count) == 1
-    await owner.do(lock.release)
-    assert table.stored() == [[], [], []]
 
 
 async def test_what_was_held_before_stays_held(table: Table) -> None:
@@ -193,33 +179,6 @@ async def test_waiting_costs_little_beside_a_free_member(table: Table) -> None:
         assert proxy.commands["EVALSHA"] <= 20
         assert await waiting is False
         await table.end()
-
-
-async def test_a_forced_release_that_one_member_knows_of(table: Table) -> None:
-    """The error names the forced release, though a member was found lost and no reason is known."""
-    lock, owner = table.red(table.clients(lease=30)), table.owner()
-    await owner.do(lock.acquire)
-    first, second, _ = (await owner.do(lambda: lock.hold))._hold.parts
-    await table.owner().do(table.red(table.clients()).force_release)
-    first.lock.session.watchdog.explain(first, None)
-    second.lock.session.watchdog.explain(second, "by hand")
-    with pytest.raises(HoldLostError, match="force-released: by hand") as caught:
-        await owner.do(lock.release)
-    assert caught.value.reason == "force-released"
-
-
-async def test_a_task_is_cancelled_by_the_loss(tasks: Table) -> None:
-    """With cancel_on_lost, the loss of the quorum ends a task's block by HoldLostError."""
-    lock = tasks.red(tasks.clients())
-
-    async def work() -> None:
-        async with lock as hold:
-            hold.cancel_on_lost()
-            await tasks.owner().do(lock.force_release)
-            await forever()
-
-    with pytest.raises(HoldLostError):
-        await asyncio.wait_for(asyncio.create_task(work()), 10)
 
 
 async def test_a_client_that_closes_while_a_try_is_undone(tasks: Table) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -20,6 +18,7 @@ from interlock._core.queue.places import POLL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from concurrent.futures import ThreadPoolExecutor
 
     import redis
     from tests.support.proxy import FaultProxy
@@ -38,13 +37,6 @@ LEASE = 90.0
 def client(redis_url: str) -> Iterator[Client]:
     """Return a client whose leases no test outlives."""
     with interlock.connect(redis_url, lease=LEASE) as made:
-        yield made
-
-
-@pytest.fixture
-def pool() -> Iterator[ThreadPoolExecutor]:
-    """Return threads for parties."""
-    with ThreadPoolExecutor(8) as made:
         yield made
 
 
@@ -112,15 +104,6 @@ def test_a_party_whose_lease_is_over_breaks_it(client: Client, redis_client: red
         assert _run(client, core.arrive(living, "1")) == -1
         assert redis_client.zrange(WAITING, 0, -1) == [b""]
         client.barrier("name", 3).reset()
-
-
-def test_each_has_one_index(redis_url: str, pool: ThreadPoolExecutor) -> None:
-    """Whoever of many clients and threads passes, no two have the same index."""
-    with ExitStack() as stack:
-        others = [stack.enter_context(interlock.connect(redis_url)) for _ in range(2)]
-        for _ in range(20):
-            parties = [pool.submit(each.barrier("name", 6).wait, 30) for each in others * 3]
-            assert sorted(each.result() for each in parties) == list(range(6))
 
 
 def test_a_message_tells_the_index(
@@ -250,17 +233,3 @@ def _struck_again(at: int) -> Any:
 
         stack.enter_context(mock.patch.object(step, "give_up", struck))
     return stack
-
-
-def test_threads_of_one_client_wait_apart(client: Client, pool: ThreadPoolExecutor) -> None:
-    """Parties of one client have one subscription and are told apart by their numbers."""
-    begun = threading.Barrier(4)
-
-    def party() -> int:
-        begun.wait()
-        return client.barrier("name", 4).wait(30)
-
-    for _ in range(10):
-        passing = [pool.submit(party) for _ in range(4)]
-        assert sorted(each.result(PROMPT) for each in passing) == [0, 1, 2, 3]
-    assert len(client._second_driver().session.lines) == 1

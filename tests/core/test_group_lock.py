@@ -4,32 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from tests.support.patience import wait_until
 
 import interlock
-from interlock import HoldLostError
 from interlock._core.scripts.group_lock import GROUP_RELEASE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from concurrent.futures import ThreadPoolExecutor
 
     import redis
-    from tests.support.servers import RedisServer
 
 NAME, CHANNEL = "stock", "redisson_lock__channel:{stock}"
-PROMPT = 1.0
-"""Seconds within which nobody asks by himself, unless the machine is slow."""
-
-
-@pytest.fixture
-def pool() -> Iterator[ThreadPoolExecutor]:
-    """Give threads."""
-    with ThreadPoolExecutor() as threads:
-        yield threads
 
 
 def _visit(lock: Any, timeout: float | None = None) -> bool:
@@ -44,22 +31,6 @@ def _waits(client: Any, count: int = 1) -> bool:
     lines = list(client._second_driver().session.lines.values())
     places = [hold.place for line in lines if line.heard for hold in list(line.waiters)]
     return len([each for each in places if each and each.sent and each.told is None]) == count
-
-
-def test_an_id_is_used_once(redis_url: str, redis_client: redis.Redis) -> None:
-    """A late release of an earlier hold of the same owner frees nothing, and tells nobody."""
-    with interlock.connect(redis_url) as client:
-        lock, ids = client.group_lock(NAME, ["a", "b"]), set[str]()
-        for _ in range(3):
-            with lock as hold:
-                ids.add(hold.holder)
-        with lock:
-            before, (a, b) = redis_client.hgetall(NAME), lock._core._fields
-            script = GROUP_RELEASE["PUBLISH"].text
-            for each in ids:
-                assert redis_client.eval(script, 1, NAME, each, 0, CHANNEL, a, b) is None
-            assert redis_client.hgetall(NAME) == before
-    assert len(ids) == 3
 
 
 def test_a_release_tells_how_much_it_had(redis_client: redis.Redis) -> None:
@@ -116,51 +87,3 @@ def test_who_takes_it_again_and_again_stands_behind_who_waits_here(
         finally:
             stop.set()
         assert busy.result(20) > 2
-
-
-def test_who_cannot_listen_looks_again_and_again(redis_url: str, pool: ThreadPoolExecutor) -> None:
-    """With ``pubsub="off"`` a waiter finds values free soon."""
-    with (
-        interlock.connect(redis_url, pubsub="off") as client,
-        interlock.connect(redis_url) as other,
-    ):
-        with other.group_lock(NAME, ["a", "b"]):
-            waiting = pool.submit(_visit, client.group_lock(NAME, ["b"]))
-            wait_until(lambda: client._second_driver().session.lines, 10, "it waits")
-            time.sleep(0.2)
-            began = time.monotonic()
-        assert waiting.result(20)
-        assert time.monotonic() - began < PROMPT
-
-
-def test_a_lost_connection_loses_no_release(
-    server: RedisServer, redis_url: str, pool: ThreadPoolExecutor
-) -> None:
-    """Waiters look when their subscription is back."""
-    with interlock.connect(redis_url) as client, interlock.connect(redis_url) as other:
-        with other.group_lock(NAME, ["a"]):
-            waiting = pool.submit(_visit, client.group_lock(NAME, ["a"]))
-            wait_until(lambda: _waits(client), 10, "it waits")
-            server.execute("CLIENT", "KILL", "TYPE", "pubsub")
-            began = time.monotonic()
-        assert waiting.result(20)
-        assert time.monotonic() - began < PROMPT
-
-
-def test_a_forced_release_of_one_value_costs_the_whole_hold(
-    redis_url: str, redis_client: redis.Redis
-) -> None:
-    """Its holder is told; the other values are freed by its release, and no other value is touched."""
-    with interlock.connect(redis_url) as client, interlock.connect(redis_url) as operator:
-        lock, beside = client.group_lock(NAME, ["a", "b"]), client.group_lock(NAME, ["c"])
-        assert beside.acquire()
-        assert lock.acquire()
-        assert operator.group_lock(NAME, ["b", "d"]).force_release()
-        assert not lock.owned()
-        with pytest.raises(HoldLostError, match="force-released"):
-            lock.release()
-        (c,) = beside._core._fields
-        wait_until(lambda: redis_client.hlen(NAME) == 3, 10, "the rest is freed")
-        assert redis_client.hexists(NAME, c)
-        assert beside.owned()
-        beside.release()

@@ -20,7 +20,7 @@ from interlock._core.upkeep.watchdog import Renewal
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from concurrent.futures import Future
 
     import redis
@@ -31,13 +31,6 @@ QUEUE, HELD = f"interlock_queue:{{{NAME}}}", "another:000000000001"
 CHANNEL = f"redisson_lock__channel:{{{NAME}}}"
 PROMPT = 1.0
 """Seconds within which nobody looks who listens."""
-
-
-@pytest.fixture
-def pool() -> Iterator[ThreadPoolExecutor]:
-    """Give threads that wait."""
-    with ThreadPoolExecutor() as pool:
-        yield pool
 
 
 def test_a_mark_does_not_outlive_an_ask(
@@ -83,19 +76,6 @@ def _turns(redis_client: redis.Redis, clients: Sequence[Any], kind: str = "lock"
     flows[-1].submit(locks[-1].release).result(20)
     assert redis_client.keys("*") in ([], [f"redisson_lock_token:{{{NAME}}}".encode()])
     return longest
-
-
-@pytest.mark.parametrize("kind", ["lock", "fenced_lock"])
-def test_who_cannot_listen_has_his_turn(
-    redis_url: str, redis_client: redis.Redis, kind: str
-) -> None:
-    """With ``pubsub="off"`` waiters stand in the queue beside those who listen, and are no later."""
-    with contextlib.ExitStack() as stack:
-        made = [interlock.connect(redis_url) for _ in range(2)]
-        made += [interlock.connect(redis_url, pubsub="off") for _ in range(2)]
-        clients = [stack.enter_context(each) for each in made]
-        one, two, *deaf = clients
-        assert _turns(redis_client, [one, two, one, *deaf, deaf[0]], kind) < PROMPT
 
 
 def test_a_client_without_rights_to_channels_waits_in_turn(
@@ -337,16 +317,3 @@ def test_a_release_that_was_sent_again_meanwhile_is_no_loss(
         assert not step.done(None)
         driver.run(step.rest(None))
         assert step.hold.over is ENDED
-
-
-def test_a_single_try_survives_a_dead_connection(redis_url: str, redis_client: redis.Redis) -> None:
-    """The server has closed it while it was idle: the try is sent once more."""
-    with interlock.connect(f"{redis_url}?client_name=victim") as client:
-        lock: Any = client.lock(NAME)
-        assert lock.acquire()
-        lock.release()
-        for line in redis_client.client_list():
-            if line["name"] == "victim":
-                redis_client.client_kill_filter(_id=line["id"])
-        assert lock.acquire(timeout=0)
-        lock.release()

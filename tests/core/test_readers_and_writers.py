@@ -124,13 +124,6 @@ def at(redis_client: redis.Redis) -> Iterator[Server]:
     server._listening.close()
 
 
-@pytest.fixture
-def pool() -> Iterator[ThreadPoolExecutor]:
-    """Give threads that wait."""
-    with ThreadPoolExecutor() as pool:
-        yield pool
-
-
 @contextlib.contextmanager
 def sides(url: str, **options: Any) -> Iterator[tuple[Any, Any]]:
     """Give both sides of the lock, of a new client."""
@@ -531,52 +524,3 @@ def test_who_had_to_ask_lets_the_next_one_ask(redis_url: str, at: Server) -> Non
         write.release()
         assert all(each.result(20) for each in waits)
         assert time.monotonic() - began < 1.5
-
-
-def test_whoever_gives_up_leaves_nothing(
-    redis_url: str, at: Server, pool: ThreadPoolExecutor
-) -> None:
-    """Neither a place nor an entry."""
-    at.holds(WRITER)
-    with sides(redis_url) as (read, write):
-        for side in (read, write):
-            assert not pool.submit(side.acquire, timeout=0.3).result(20)
-        assert set(at.client.keys()) == {NAME.encode()}
-
-
-def test_a_hold_that_is_broken_lets_the_next_in(
-    redis_url: str, at: Server, pool: ThreadPoolExecutor
-) -> None:
-    """An operator of either side takes field, entry and mark away."""
-    with sides(redis_url) as (ours, _), sides(redis_url) as (read, write):
-        assert ours.acquire()
-        got = pool.submit(write.acquire, timeout=60)
-        stands(at, 1)
-        assert read.force_release()
-        assert got.result(PROMPT)
-        assert at.client.keys(entry("*")) == []
-        assert write.force_release()
-        assert at.inside() == {}
-        assert at.queue() == []
-
-
-def test_no_side_is_handed_over(redis_url: str, at: Server) -> None:
-    """That is refused, and both holds stay."""
-    with sides(redis_url) as (read, write), write, read:
-        for side in (read, write):
-            with pytest.raises(interlock.ConfigError, match="handed over"):
-                side.hold.hand_over()
-            assert side.hold.valid
-    assert at.queue() == []
-
-
-def test_names_that_share_channels_have_no_queue(redis_url: str, redis_client: redis.Redis) -> None:
-    """`{a}` and `a` have one queue's name: so the one in braces does without."""
-    with interlock.connect(redis_url) as client:
-        lock = client.read_write_lock("{a}")
-        read, write = lock.read, lock.write
-        with read:
-            assert not ThreadPoolExecutor(1).submit(write.acquire, timeout=0.2).result(20)
-        with write:
-            assert set(redis_client.keys()) == {b"{a}"}
-        assert not redis_client.keys()

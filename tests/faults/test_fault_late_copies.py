@@ -8,7 +8,6 @@ of the run is sent again, after each later call.
 from __future__ import annotations
 
 import re
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +15,9 @@ import pytest
 import redis
 from tests.lock.lock_like import OF_ONE_KEY, WITH_TICKETS
 from tests.support.faults import drop_request
-from tests.support.patience import wait_until
 
 import interlock
-from interlock import HoldLostError, ServerUnavailableError
+from interlock import HoldLostError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -281,71 +279,3 @@ def test_no_copy_undoes_a_later_call_of_an_election(
         run.step(mine.acquire)
         run.step(others.leader)
         run.step(mine.release)
-
-
-def released_before(
-    hold: Any, holder: str, copies: list[tuple[bytes, ...]]
-) -> Callable[[Sequence[bytes]], bool]:
-    """Return a condition: is this the first break of *holder*? If so, *hold* is released.
-
-    The break is added to *copies*.
-    """
-
-    def breaks(args: Sequence[bytes]) -> bool:
-        if copies or args[0] != b"EVALSHA" or holder.encode() not in args:
-            return False
-        copies.append(tuple(args))
-        with ThreadPoolExecutor(1) as outside:  # this is an event loop
-            outside.submit(hold.release).result()
-        return True
-
-    return breaks
-
-
-def test_no_copy_of_a_break_that_found_nothing_ends_the_next_term(
-    proxy: FaultProxy, redis_client: redis.Redis, redis_url: str
-) -> None:
-    """A leader that resigned before its term was broken keeps its next term."""
-    with (
-        interlock.connect(redis_url, card=False) as leading,
-        interlock.connect(proxy.url(), card=False) as operator,
-    ):
-        election, copies = leading.election("name"), list[tuple[bytes, ...]]()
-        election.acquire()
-        term = election.hold
-        assert term is not None
-        holder = str(term.holder)
-
-        proxy.on_request(released_before(term, holder, copies), drop_request)
-        operator.force_release("name", holder=holder)
-        election.acquire()
-        _ = redis_client.execute_command(*copies[0])
-        assert election.leader() is not None
-
-
-def test_an_unanswered_transfer_does_not_come_after_the_lock_is_free(
-    proxy: FaultProxy, redis_client: redis.Redis
-) -> None:
-    """A hand-over that was not answered ends the hold, and a late copy takes nothing from others."""
-    options: Any = {"command_timeout": 0.2, "outage_timeout": 0.3, "card": False}
-    with interlock.connect(proxy.url(), **options) as client:
-        lock = client.lock("name")
-        lock.acquire()
-        lock.hold.hand_over(lease=0.1)  # from now on the server knows the script
-        lock.acquire()
-        hold = lock.hold
-        proxy.clear_record()
-        proxy.on_request(lambda args: args[0] == b"EVALSHA", drop_request)
-        with pytest.raises(ServerUnavailableError):
-            hold.hand_over(lease=2)
-        given = next(sent.args for sent in proxy.record if sent.args[0] == b"EVALSHA")
-        assert not hold.valid
-        proxy.clear_rules()
-        wait_until(lambda: not redis_client.exists("name"), 10, "the lock is free")
-        _ = redis_client.execute_command(*given)
-        assert not redis_client.exists("name")
-        lock.acquire()
-        before = redis_client.hgetall("name")
-        _ = redis_client.execute_command(*given)
-        assert redis_client.hgetall("name") == before
-        lock.release()

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from threading import Timer
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.support.patience import wait_until
 
 import interlock
 from interlock import ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.support.servers import RedisServer
 
 LEASE = 1.5
@@ -69,30 +65,3 @@ def test_what_is_held_survives_full_memory(any_server: RedisServer) -> None:
         any_server.execute("CONFIG", "SET", "maxmemory", 0)
         assert semaphore.available_permits() == 3
         assert not any(lock.locked() for lock in locks)
-
-
-@pytest.mark.parametrize("version", ["redis-8.2"])
-def test_a_waiter_leaves_a_full_server(
-    version: str,
-    server_of_version: Callable[[str], RedisServer],
-) -> None:
-    """Who waits for a fair lock waits on while memory is full, and leaves no place when it gives up."""
-    server = server_of_version(version)
-    server.execute("FLUSHALL")
-    with (
-        interlock.connect(server.url()) as holder,
-        interlock.connect(server.url()) as waiter,
-        server.client() as seen,
-        ExitStack() as stack,
-    ):
-        holder.fair_lock("name").acquire()
-        stack.callback(server.execute, "CONFIG", "SET", "maxmemory", 0)
-        assert not _wait_until_full(server, waiter.fair_lock("name"))
-        wait_until(lambda: seen.llen("redisson_lock_queue:{name}") == 0, 10, "its place is free")
-        holder.fair_lock("name").release()
-
-
-def _wait_until_full(server: RedisServer, lock: interlock.Lock) -> bool:
-    """Wait for *lock*, which is held, on a server whose memory becomes full; return whether it came."""
-    Timer(0.3, server.execute, ("CONFIG", "SET", "maxmemory", 1)).start()
-    return lock.acquire(timeout=5)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from tests.support.proxy import FaultProxy
 
 CHANNEL = "redisson_lock__channel:{name}"
-FOREVER = 100.0
-"""Seconds; a poll cap that no test lives to see."""
 
 
 async def _waiting(
@@ -130,14 +128,6 @@ async def test_a_thousand_failed_subscriptions_leak_nothing(
     wait_until(lambda: proxy.open_connections <= before, 10, "the others are closed")
     stage.redis.delete("name")
     stage.redis.publish(CHANNEL, "0")
-    await _granted(stage, task, lock, owner)
-
-
-async def test_no_message_and_no_lease(stage: Stage, proxy: FaultProxy) -> None:
-    """A lock without a TTL that vanishes without a message is acquired at the poll cap."""
-    task, lock, owner = await _waiting(stage, proxy)
-    assert stage.redis.pttl("name") == -1
-    stage.redis.delete("name")
     await _granted(stage, task, lock, owner)
 
 

@@ -18,11 +18,9 @@ from tests.support.faults import command, delay_reply
 
 from interlock import HoldLostError, ServerUnavailableError
 from interlock._core.insight.card import CARD, INDEX
-from interlock._drivers.background.reporter import _Lane
-from interlock.observe import Observer, SlowAcquire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import redis
     from tests.lock.lock_like import Stage
@@ -197,86 +195,6 @@ def _named(redis_client: redis.Redis) -> list[str]:
     """Return the ids of the connections that write cards."""
     clients: list[dict[str, str]] = redis_client.client_list()
     return [each["id"] for each in clients if each["name"].startswith("interlock:")]
-
-
-async def _stuck(client: Any, redis_client: redis.Redis, name_server: NameServer) -> None:
-    """Let the thread that writes the card of *client* connect in vain, and more work wait."""
-    await until(lambda: _named(redis_client), SOON, "the thread has connected")
-    name_server.silent = True
-    for each in _named(redis_client):
-        _ = redis_client.client_kill_filter(_id=each)
-    reporter = client._driver._reporter
-    [lane] = reporter._lanes.values()
-
-    def waits() -> bool:
-        client._driver.state.write_card()
-        return bool(lane._works.qsize())
-
-    await until(waits, SOON, "more work waits for the thread")
-
-
-PATIENT = {"lease": 240, "command_timeout": 40.0}
-"""Options of a client that connects for longer than a test waits."""
-
-
-@pytest.mark.parametrize("face", ["sync"], indirect=True)
-async def test_a_slow_acquire_while_the_thread_connects(
-    stage: Stage, server: RedisServer, name_server: NameServer, redis_client: redis.Redis
-) -> None:
-    """It is told when the thread has connected."""
-    told: list[SlowAcquire] = []
-
-    class Told(Observer):
-        def slow_acquire(self, event: SlowAcquire) -> None:
-            told.append(event)
-
-    url = f"redis://{NAME}:{server.port}/0"
-    client = stage.client(url, renewed="soon", slow_acquire=0.5, **PATIENT)
-    client.observe(Told())
-    kept, waiter = stage.owner(), stage.owner()
-    lock = stage.lock(client)
-    assert await kept.do(lock.acquire)
-    await _stuck(client, redis_client, name_server)
-    waiting = asyncio.create_task(waiter.do(stage.lock(client).acquire))
-    await asyncio.sleep(2)
-    assert not told
-    name_server.go_on()
-    await until(lambda: told, SOON, "the slow acquire is told")
-    await kept.do(lock.release)
-    assert await waiting
-    await waiter.do(lock.release)
-
-
-@pytest.mark.parametrize("face", ["sync"], indirect=True)
-async def test_a_card_that_the_busy_thread_does_not_take(
-    stage: Stage, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The next look writes it, and not the next round of renewals."""
-    client, owner = stage.client(lease=180), stage.owner()
-    card = CARD.format(client.client_id)
-    locks = [stage.lock(client, name) for name in ("stays", "goes")]
-    for lock in locks:
-        assert await owner.do(lock.acquire)
-    await until(lambda: redis_client.exists(card), SOON, "the card is written")
-    refused: list[object] = []
-    take: Callable[[_Lane, Any], bool] = _Lane.take
-
-    def refuse_once(lane: _Lane, work: Any) -> bool:
-        if refused or work.args[-1] is None:
-            return take(lane, work)
-        refused.append(work)
-        return False
-
-    monkeypatch.setattr(_Lane, "take", refuse_once)
-    _ = redis_client.delete("goes")
-    with pytest.raises(HoldLostError):
-        await owner.do(locks[1].extend, 200)
-    await until(lambda: refused, SOON, "the card is refused")
-    await until(
-        lambda: b"x " in b" ".join(redis_client.hkeys(card)),  # type: ignore[arg-type]
-        SOON,
-        "the card tells of the loss",
-    )
 
 
 @pytest.mark.parametrize("face", ["sync"], indirect=True)

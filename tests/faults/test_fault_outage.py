@@ -160,47 +160,6 @@ async def test_an_outage_is_sat_out(own: Stage, outage: Outage) -> None:
     await waiter.do(lock.release)
 
 
-# One thread renews for both faces.
-@pytest.mark.parametrize("face", ["sync"], indirect=True)
-async def test_a_hold_outlives_a_short_outage(own: Stage, fresh_server: RedisServer) -> None:
-    """If the server stands still for less than the validity, the hold stays valid.
-
-    It is renewed afterwards.
-    """
-    lock, owner = await _used(own, lease=4.5)
-    await owner.do(lock.acquire)
-    hold = await owner.do(lambda: lock.hold)
-    for _ in range(2):
-        fresh_server.pause()
-        await asyncio.sleep(1.6)  # a renewal is due meanwhile
-        fresh_server.resume()
-        await renewed(hold)
-        assert hold.valid
-    assert not hold.lost.is_set()
-    assert await owner.do(lock.owned)
-    await owner.do(lock.release)
-
-
-# One thread renews for both faces.
-@pytest.mark.parametrize("face", ["sync"], indirect=True)
-async def test_a_hold_outlives_a_short_partition(stage: Stage, proxy: FaultProxy) -> None:
-    """If the network refuses for less than the validity, the hold stays valid.
-
-    It is renewed afterwards.
-    """
-    lock, owner = await _used(stage, lease=4.5)
-    await owner.do(lock.acquire)
-    hold = await owner.do(lambda: lock.hold)
-    proxy.stop_accepting()
-    proxy.disconnect()
-    await asyncio.sleep(1.6)  # a renewal is due meanwhile
-    proxy.start_accepting()
-    await renewed(hold)
-    assert hold.valid
-    assert await owner.do(lock.owned)
-    await owner.do(lock.release)
-
-
 async def test_a_long_outage_loses_the_hold(own: Stage, outage: Outage) -> None:
     """In a long outage, each of several holds is lost when its validity ends.
 

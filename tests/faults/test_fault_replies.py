@@ -5,22 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import renewed, until
+from tests.lock.lock_like import renewed
 from tests.support.cards import own_keys
 from tests.support.faults import (
-    Action,
     command,
-    delay,
     delay_reply,
-    dribble,
     drop_reply,
-    drop_request,
-    duplicate,
-    reset,
     swallow_reply,
 )
 
@@ -33,27 +26,6 @@ if TYPE_CHECKING:
 
 ACQUIRE = scripts.ACQUIRE.sha
 RELEASE = scripts.RELEASE["PUBLISH"].sha
-RENEW = scripts.RENEW.sha
-NOISE = 5.0
-"""Seconds by which a call may end late on a machine that stalls."""
-
-FAULTS = [
-    drop_request,
-    reset,
-    drop_reply,
-    swallow_reply,
-    duplicate,
-    dribble,
-    delay(0.7),
-    delay_reply(0.7),
-]
-"""A delay is longer than the time-out of one command here."""
-
-
-@pytest.fixture(params=FAULTS, ids=lambda action: action.kind)
-def fault(request: pytest.FixtureRequest) -> Action:
-    """Give each fault in turn."""
-    return request.param
 
 
 async def _warm(stage: Stage, **options: Any) -> tuple[Any, Owner]:
@@ -74,69 +46,6 @@ async def test_an_answer_that_comes_after_the_lease(stage: Stage, proxy: FaultPr
         await owner.do(lock.acquire)
 
 
-async def test_one_fault_in_an_operation(stage: Stage, proxy: FaultProxy, fault: Action) -> None:
-    """Acquire, re-entry and both releases each meet a fault; both sides count each once."""
-    lock, owner = await _warm(stage)
-    for script, step, depth in (
-        (ACQUIRE, lock.acquire, 1),
-        (ACQUIRE, lock.acquire, 2),
-        (RELEASE, lock.release, 1),
-        (RELEASE, lock.release, 0),
-    ):
-        proxy.clear_rules()
-        proxy.clear_record()
-        proxy.on_request(command("EVALSHA", script, nth=1), fault)
-        await owner.do(step)
-        assert len(proxy.fired) == 1
-        hold = await owner.do(lambda: lock.hold)
-        assert (0 if hold is None else hold.depth) == depth
-        assert stage.redis.hvals("name") == ([str(depth).encode()] if depth else [])
-        if fault.kind == "delay":
-            # What was given up and sent again comes late, and again changes nothing.
-            await asyncio.sleep(0.5)
-            assert stage.redis.hvals("name") == ([str(depth).encode()] if depth else [])
-
-
-# One thread renews for both faces.
-@pytest.mark.parametrize("face", ["sync"], indirect=True)
-async def test_one_fault_in_a_renewal(stage: Stage, proxy: FaultProxy, fault: Action) -> None:
-    """A renewal that meets a fault is sent again, and the hold lives on."""
-    lock, owner = await _warm(stage, lease=4)
-    proxy.clear_record()
-    proxy.on_request(command("EVALSHA", RENEW, nth=1), fault)
-    await owner.do(lock.acquire)
-    hold = await owner.do(lambda: lock.hold)
-    await until(lambda: proxy.fired, 10, "a renewal met the fault")
-    await renewed(hold)
-    assert len(proxy.fired) == 1
-    assert hold.valid
-    assert not hold.lost.is_set()
-    assert stage.redis.pttl("name") > 0
-    await owner.do(lock.release)
-    assert not stage.redis.exists("name")
-
-
-async def test_every_reply_of_an_acquire_is_lost(stage: Stage, proxy: FaultProxy) -> None:
-    """When no reply comes, the acquire raises in time, and its possible grant is soon undone."""
-    lock, owner = await _warm(stage)
-    for timeout, action in ((0, swallow_reply), (0.4, drop_reply), (0.4, swallow_reply)):
-        proxy.clear_record()
-        proxy.on_request(command("EVALSHA", ACQUIRE), action)
-        started = time.monotonic()
-        with pytest.raises(ServerUnavailableError) as caught:
-            await owner.do(lock.acquire, timeout=timeout)
-        assert time.monotonic() - started < timeout + NOISE
-        assert caught.value.sent
-        assert proxy.fired
-        assert await owner.do(lambda: lock.hold) is None
-        await until(lambda: not stage.redis.exists("name"), 10, "what the server did is undone")
-        proxy.clear_rules()
-        assert await owner.do(lock.acquire, timeout=10)
-        assert stage.redis.hvals("name") == [b"1"]
-        await owner.do(lock.release)
-    assert not stage.redis.exists("name")
-
-
 async def test_every_reply_of_a_reentry_is_lost(stage: Stage, proxy: FaultProxy) -> None:
     """A re-entry without a reply raises; the depth stays as it was.
 
@@ -151,73 +60,6 @@ async def test_every_reply_of_a_reentry_is_lost(stage: Stage, proxy: FaultProxy)
     assert (hold.depth, hold.valid) == (1, True)
     await owner.do(lock.release)
     assert not stage.redis.exists("name")
-
-
-async def test_every_reply_of_a_release_is_lost(stage: Stage, proxy: FaultProxy) -> None:
-    """A release without a reply raises after the outage time; the background goes on with it."""
-    lock, owner = await _warm(stage, outage_timeout=0.3)
-    for action in (drop_reply, swallow_reply, drop_request):
-        assert await owner.do(lock.acquire)
-        proxy.on_request(command("EVALSHA", RELEASE), action)
-        with pytest.raises(ServerUnavailableError):
-            await owner.do(lock.release)
-        assert not await owner.do(lambda: bool(lock.hold))
-        proxy.clear_rules()
-        await until(lambda: not stage.redis.exists("name"), 10, "it is released")
-
-
-async def test_an_acquire_that_is_executed_late(stage: Stage, proxy: FaultProxy) -> None:
-    """A request that is executed after its caller gave up, and after the undo, is undone too."""
-    lock, owner = await _warm(stage)
-    stage.redis.config_resetstat()
-    proxy.on_request(command("EVALSHA", ACQUIRE, nth=1), delay(1.8))
-    with pytest.raises(ServerUnavailableError):
-        await owner.do(lock.acquire, timeout=0)
-    # Count the writes: the key may be gone again before anybody looks.
-    assert "cmdstat_hset" not in stage.redis.info("commandstats")
-    await until(
-        lambda: "cmdstat_hset" in stage.redis.info("commandstats"), 10, "it is executed late"
-    )
-    await until(lambda: not stage.redis.exists("name"), 10, "the late request is undone")
-
-
-async def test_a_reply_that_takes_longer_than_the_lease(stage: Stage, proxy: FaultProxy) -> None:
-    """An acquire whose reply comes after its lease never succeeds with a hold that is over."""
-    client, owner, other = stage.client(), stage.owner(), stage.owner()
-    lock, theirs = client.lock("name", lease=1.0), stage.client().lock("name")
-    for step in (lock.acquire, lock.release, theirs.acquire, theirs.release):
-        await (other if step in (theirs.acquire, theirs.release) else owner).do(step)
-    proxy.on_request(command("EVALSHA", ACQUIRE, nth=1), delay_reply(2.5))
-    taking = asyncio.create_task(owner.do(lock.acquire))
-    await until(lambda: stage.redis.exists("name"), 2, "it is granted")
-    assert await other.do(theirs.acquire, timeout=10)
-    tries = proxy.commands["EVALSHA"]
-    await until(lambda: proxy.commands["EVALSHA"] >= tries + 2, 10, "it gives up and tries again")
-    assert not taking.done(), "the other one has it"
-    await other.do(theirs.release)
-    assert await taking
-    hold = await owner.do(lambda: lock.hold)
-    assert hold.valid
-    assert stage.redis.hkeys("name") == [hold.holder.encode()]
-    await owner.do(lock.release)
-
-
-async def test_a_late_reply_leaves_nothing_behind(stage: Stage, proxy: FaultProxy) -> None:
-    """An acquire whose replies all come too late returns False or raises, and leaves no key.
-
-    Each reply comes after the lease, until the caller's time is up.
-    """
-    client, owner = stage.client(command_timeout=2), stage.owner()
-    lock, first = client.lock("name", lease=0.2), client.lock("name")
-    for step in (first.acquire, first.release):
-        await owner.do(step)
-    proxy.on_request(command("EVALSHA"), delay_reply(0.3))
-    started = time.monotonic()
-    with contextlib.suppress(ServerUnavailableError):
-        assert not await owner.do(lock.acquire, timeout=0.7)
-    assert time.monotonic() - started < 0.7 + NOISE
-    assert await owner.do(lambda: lock.hold) is None
-    await until(lambda: not stage.redis.exists("name"), 10, "nothing is left")
 
 
 @pytest.mark.parametrize("kind", ["lock", "fair_lock", "leased_semaphore"])
@@ -302,21 +144,3 @@ async def test_the_text_of_an_unknown_script_is_lost(stage: Stage, proxy: FaultP
         await owner.do(step)
         assert len(proxy.fired) == 1
         assert stage.redis.hvals("name") == ([str(depth).encode()] if depth else [])
-
-
-@pytest.mark.parametrize("kind", ["lock", "fair_lock", "leased_semaphore"])
-async def test_a_lease_that_ran_out_is_no_forced_release(stage: Stage, kind: str) -> None:
-    """The reason for the end of a lease is that it expired, for permits and fair locks too."""
-    client, owner = stage.client(), stage.owner()
-    if kind == "leased_semaphore":
-        semaphore = client.leased_semaphore("name", 1)
-        hold = await owner.do(semaphore.acquire, lease=1.0)
-        release = hold.release
-    else:
-        lock = getattr(client, kind)("name", lease=1.0)
-        await owner.do(lock.acquire)
-        hold, release = await owner.do(lambda: lock.hold), lock.release
-    await until(lambda: not hold.valid, 10, "its lease is over")
-    with pytest.raises(HoldLostError) as raised:
-        await owner.do(release)
-    assert raised.value.reason == "expired"

@@ -39,40 +39,6 @@ async def test_restarted_empty_while_held(own: Stage, fresh_server: RedisServer)
     await other.do(lock.release)
 
 
-async def test_restarted_empty_and_noticed_by_asking(own: Stage, fresh_server: RedisServer) -> None:
-    """Release, re-entry, extend and owned each find out that the server lost the hold."""
-    client, owner = own.client(), own.owner()
-    locks = [client.lock(name) for name in ("release", "enter", "extend", "owned")]
-    for lock in locks:
-        await owner.do(lock.acquire)
-    fresh_server.restart()
-    # On a dead connection, a release cannot tell a lost hold from a lost reply.
-    assert not await owner.do(locks[0].locked)
-    for lock, call in zip(
-        locks,
-        (
-            locks[0].release,
-            locks[1].acquire,
-            lambda: locks[2].extend(5),
-        ),
-        strict=False,
-    ):
-        with pytest.raises(HoldLostError):
-            await owner.do(call)
-        assert not fresh_server.execute("EXISTS", lock.name), "nothing is taken anew"
-    assert not await owner.do(locks[3].owned)
-    # An owner that learned of the loss by another call than `release` has to release the hold.
-    for lock in locks[1:]:
-        with pytest.raises(HoldLostError):
-            await owner.do(lock.acquire)
-        with pytest.raises(HoldLostError):
-            await owner.do(lock.release)
-    for lock in locks:
-        assert not await owner.do(lambda lock=lock: bool(lock.hold))
-        assert await owner.do(lock.acquire, timeout=10)
-        await owner.do(lock.release)
-
-
 async def test_a_restart_is_named(own: Stage, fresh_server: RedisServer) -> None:
     """The reason of a loss tells that the server was restarted, and no earlier restart."""
     client, owner = own.client(lease=60), own.owner()
@@ -123,32 +89,6 @@ async def test_restarted_empty_while_waited_for(own: Stage, fresh_server: RedisS
     await asyncio.sleep(0.3)  # they are refused meanwhile
     fresh_server.restart()
     assert await asyncio.wait_for(asyncio.gather(*waiting), 15) == [True] * 4
-
-
-async def test_an_acquire_that_a_paused_server_executes_late(
-    own: Stage, fresh_server: RedisServer
-) -> None:
-    """A paused server executes requests when it goes on; the background undoes them at once."""
-    client, owner = own.client(), own.owner()
-    lock = client.lock("name")
-    for number in range(2):
-        await owner.do(lock.acquire)
-        await owner.do(lock.release)
-        fresh_server.pause()
-        with pytest.raises(ServerUnavailableError) as caught:
-            await owner.do(lock.acquire, timeout=0)
-        assert caught.value.sent
-        await asyncio.sleep(0.2 * number)  # the server stands still for a while
-        own.redis.connection_pool.disconnect()
-        fresh_server.resume()
-        calls = int(own.redis.info("commandstats")["cmdstat_evalsha"]["calls"])
-        assert calls
-        await until(lambda: not own.redis.exists("name"), 10, "the late acquire is undone")
-        await asyncio.sleep(0.3)  # what comes late has come
-        assert not own.redis.exists("name"), "and stays so"
-        other = own.owner()
-        assert await other.do(lock.acquire, timeout=10)
-        await other.do(lock.release)
 
 
 async def test_many_acquires_that_a_paused_server_executes_late(

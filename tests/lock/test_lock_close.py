@@ -9,13 +9,12 @@ import asyncio
 import gc
 import sys
 import threading
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.lock_like import until
 from tests.support.cards import own_keys
-from tests.support.proxy import FaultProxy, command, delay, delay_reply, drop_reply
+from tests.support.proxy import FaultProxy, command, delay_reply
 
 import interlock
 import interlock.asyncio
@@ -23,7 +22,6 @@ import interlock.asyncio
 if TYPE_CHECKING:
     import redis
     from tests.lock.lock_like import Stage
-    from tests.support.proxy import Action
 
 
 def _take_turn(lock: interlock.Lock) -> None:
@@ -82,53 +80,6 @@ def test_nothing_is_left_after_close(
     assert redis_client.pubsub_channels() == []
 
 
-@pytest.mark.parametrize(
-    "fault", [delay(0.5), delay_reply(0.5)], ids=["acted-late", "answered-late"]
-)
-async def test_close_waits_for_what_is_under_way(
-    redis_client: redis.Redis, redis_url: str, proxy: FaultProxy, plain: Stage, fault: Action
-) -> None:
-    """An acquire under way when the client closes is over after close, and leaves no lock."""
-    client, owner = plain.client(proxy.url()), plain.owner()
-    lock = client.lock("name")
-    await owner.do(lock.locked)
-    proxy.clear_record()
-    proxy.on_request(command("EVALSHA"), fault)
-    acquiring = asyncio.create_task(owner.do(lock.acquire))
-    await until(lambda: proxy.commands["EVALSHA"], 5, "it asks")
-    proxy.clear_rules()
-    if plain.face.is_async:
-        await client.close()
-    else:
-        await asyncio.to_thread(client.close)
-    try:
-        assert await asyncio.wait_for(acquiring, 20)
-        assert not await owner.do(lambda: lock.hold)
-    except interlock.ClosedError:
-        assert not await owner.do(lambda: lock.hold)
-    await asyncio.sleep(0.5)  # a delayed request reaches the server by then
-    assert plain.left_behind() == set()
-
-
-async def test_close_gives_back_what_may_have_been_acquired(
-    proxy: FaultProxy, plain: Stage
-) -> None:
-    """If an acquire's reply is lost and its client closes before it asks again, no lock is left."""
-    client, owner = plain.client(proxy.url()), plain.owner()
-    lock = client.lock("name")
-    await owner.do(lock.acquire)  # else the reply is that the server does not know the script
-    await owner.do(lock.release)
-    evalsha = command("EVALSHA")
-    acquire = next(sent.args[1] for sent in proxy.record if evalsha(sent.args))
-    proxy.on_request(command("EVALSHA", acquire.decode()), drop_reply)  # however often it asks
-    acquiring = asyncio.create_task(owner.do(lock.acquire))
-    await until(lambda: plain.left_behind() == {"name"}, 5, "the server has acted")
-    await plain.close(client)
-    with pytest.raises(interlock.ClosedError):
-        await asyncio.wait_for(acquiring, 20)
-    assert plain.left_behind() == set()
-
-
 async def test_close_releases_although_the_server_has_closed_the_connections(
     proxy: FaultProxy, plain: Stage
 ) -> None:
@@ -140,20 +91,6 @@ async def test_close_releases_although_the_server_has_closed_the_connections(
     await asyncio.to_thread(proxy.disconnect)
     await plain.close(client)
     assert plain.left_behind() == set()
-
-
-async def test_close_does_not_wait_for_waiters(plain: Stage) -> None:
-    """Closing takes no longer because somebody waits for a lock."""
-    client = plain.client()
-    owners = [plain.owner() for _ in range(10)]
-    await plain.owner().do(plain.client().lock("name").acquire)
-    waiting = [asyncio.create_task(owner.do(client.lock("name").acquire)) for owner in owners]
-    await plain.waits(10)
-    started = time.monotonic()
-    await plain.close(client)
-    assert time.monotonic() - started < 15
-    results = await asyncio.gather(*waiting, return_exceptions=True)
-    assert {type(result) for result in results} == {interlock.ClosedError}
 
 
 async def test_who_begins_to_wait_while_the_client_closes_is_told(

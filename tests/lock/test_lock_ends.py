@@ -24,38 +24,6 @@ import interlock.asyncio
 if TYPE_CHECKING:
     import redis
 
-PLACES = ["_pool.close", "_reporter.close", "second.close"]
-
-
-def _interrupt_once(driver: Any, place: str, error: type[BaseException]) -> None:
-    """Replace *driver*'s function at *place*; its first call only raises *error*."""
-    *path, name = place.split(".")
-    for part in path:
-        driver = getattr(driver, part)
-    real = getattr(driver, name)
-
-    def interrupted(*args: Any, **kwargs: Any) -> Any:
-        setattr(driver, name, real)
-        raise error
-
-    setattr(driver, name, interrupted)
-
-
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-def test_an_interrupted_close_can_be_repeated(
-    redis_url: str, redis_client: redis.Redis, quiescent: None, place: str, error: Any
-) -> None:
-    """A close that is interrupted anywhere releases and ends everything when it is called again."""
-    client = interlock.connect(redis_url)
-    client.lock("name").acquire()
-    _interrupt_once(client._driver, place, error)
-    with pytest.raises(error):
-        client.close()
-    client.close()
-    assert not own_keys(redis_client)
-    client.close()
-
 
 def test_a_close_while_the_server_stands_still(quiescent: None) -> None:
     """A server that stood still during a close, and never ran the script, releases afterwards."""
@@ -63,19 +31,6 @@ def test_a_close_while_the_server_stands_still(quiescent: None) -> None:
         client = interlock.connect(server.url(), command_timeout=5)
         client.lock("name").acquire()
         wait_until(lambda: redis_client.keys("interlock_client*"), 10, "the background has begun")
-        server.pause()
-        with pytest.raises(interlock.ServerUnavailableError):
-            client.close()
-        server.resume()
-        wait_until(lambda: not redis_client.exists("name"), 10, "it is released")
-
-
-def test_a_first_connection_at_close_while_the_server_stands_still(quiescent: None) -> None:
-    """A client that never renewed connects at close: a server that stood still gets the release."""
-    with RedisServer() as server, server.client() as redis_client:
-        client = interlock.connect(server.url(), command_timeout=5)
-        client._driver._reporter.card.refused = True  # nor has it written its card
-        client.lock("name").acquire()
         server.pause()
         with pytest.raises(interlock.ServerUnavailableError):
             client.close()

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import ON_ONE_SERVER
+from tests.lock.lock_like import KINDS, ON_ONE_SERVER, READ, Kind
 
 import interlock
 from interlock import ClosedError, ConfigError, Options, WrongTypeError
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
 
 NAN = math.nan
+
+
+@pytest.fixture(params=[*KINDS, READ], ids=lambda kind: kind.name)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    """Give each lock-like in turn, also that of readers."""
+    return request.param
 
 
 @pytest.mark.parametrize(
@@ -55,6 +61,7 @@ class Pretender:
         return b"name"
 
 
+@pytest.mark.parametrize("kind", KINDS, indirect=True, ids=lambda kind: kind.name)
 async def test_a_name_that_is_an_enum(stage: Stage) -> None:
     """A subclass of str is the name that its characters are, for each command of a hold."""
     client, owner, other = stage.client(), stage.owner(), stage.owner()
@@ -125,13 +132,6 @@ async def test_arguments_of_acquire(stage: Stage, arguments: dict[str, Any]) -> 
         await owner.do(lock.acquire, **arguments)
     assert stage.left_behind() == set()
     assert await owner.do(lambda: lock.hold) is None
-
-
-@pytest.mark.parametrize("arguments", [value for value in ACQUIRES.values() if "timeout" in value])
-def test_timeouts_are_those_of_threading(arguments: dict[str, Any]) -> None:
-    """threading.RLock refuses the same timeouts, so that the two are used alike."""
-    with pytest.raises((ValueError, TypeError, OverflowError)):
-        threading.RLock().acquire(**arguments)
 
 
 async def test_timeouts_that_threading_takes(stage: Stage) -> None:

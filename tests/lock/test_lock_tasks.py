@@ -11,11 +11,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import queued, until
+from tests.lock.lock_like import until
 from tests.support.cards import own_keys, waited_channels
 from tests.support.holding import acquires
 from tests.support.patience import forever, let_others_run, wait_until
-from tests.support.proxy import command, swallow_reply
 from tests.support.renewal import grown, renews_soon
 
 import interlock.asyncio
@@ -25,12 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     import redis
-    from tests.support.proxy import FaultProxy
     from tests.support.servers import RedisServer
 
     from interlock.asyncio import Client
-
-CHANNEL = "redisson_lock__channel:{name}"
 
 
 @pytest.fixture
@@ -73,24 +69,6 @@ async def test_a_task_may_ask_whether_it_has_a_coroutine(client: Client, other: 
         bool(waiting)
 
 
-async def test_a_child_task_is_another_owner(client: Client) -> None:
-    """A task that the owner starts can neither enter nor release, even if the owner awaits it."""
-    lock = client.lock("name")
-    await lock.acquire()
-
-    async def child() -> None:
-        assert not await lock.owned()
-        assert not await lock.acquire(timeout=0.05)
-        with pytest.raises(interlock.NotHeldError):
-            await lock.release()
-
-    await asyncio.create_task(child())
-    assert await lock.acquire(timeout=0)
-    assert await lock.hold_count() == 2
-    await lock.release()
-    await lock.release()
-
-
 async def test_a_blocked_loop_loses_nothing(client: Client, other: Client) -> None:
     """A hold is renewed even while the event loop is blocked."""
     async with client.lock("name") as hold:
@@ -123,35 +101,6 @@ async def test_a_time_out_of_asyncio(
     await other.lock("name").release()
     assert await lock.acquire(timeout=0)
     await lock.release()
-
-
-async def test_a_time_out_inside_the_block_releases(client: Client, other: Client) -> None:
-    """asyncio.timeout around a with statement stays a TimeoutError and frees the lock."""
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.1), client.lock("name"):
-            await forever()
-    assert await other.lock("name").acquire(timeout=5)
-    await other.lock("name").release()
-
-
-async def test_a_cancelled_task_group_releases(client: Client, other: Client) -> None:
-    """When a task group fails, its tasks that hold and that wait leave the lock free."""
-
-    async def hold() -> None:
-        async with client.lock("name"):
-            await forever()
-
-    async def fail() -> None:
-        await queued(client, count=2)
-        raise LookupError
-
-    with pytest.raises(ExceptionGroup) as caught:
-        async with asyncio.TaskGroup() as group:
-            for work in (hold(), hold(), hold(), fail()):
-                group.create_task(work)
-    assert [type(error) for error in caught.value.exceptions] == [LookupError]
-    assert await other.lock("name").acquire(timeout=5)
-    await other.lock("name").release()
 
 
 async def test_cancelled_again_and_again(client: Client, redis_client: redis.Redis) -> None:
@@ -283,25 +232,6 @@ def test_one_client_serves_one_loop(redis_url: str) -> None:
     second.close()
     del client
     gc.collect()
-
-
-async def test_a_cancelled_acquire_waits_for_no_silent_server(
-    proxy: FaultProxy, redis_client: redis.Redis
-) -> None:
-    """A task that is cancelled ends soon, and what it may have acquired is given back."""
-    async with interlock.asyncio.connect(proxy.url(), command_timeout=5) as client:
-        lock = client.lock("name")
-        async with lock:
-            pass  # from now on the server knows the scripts
-        proxy.on_request(command("EVALSHA"), swallow_reply)
-        acquiring = asyncio.create_task(acquires(lock))
-        await until(lambda: redis_client.exists("name"), 5, "the server has acted")
-        started = time.monotonic()
-        _ = acquiring.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await acquiring
-        assert time.monotonic() - started < 3
-        await until(lambda: not redis_client.exists("name"), 5, "it is free")
 
 
 def test_a_lock_is_shown_outside_of_a_task(redis_url: str) -> None:

@@ -188,21 +188,6 @@ def test_ctrl_c_anywhere_in_a_wait(locks: list[Any]) -> None:
     assert blow.at > 60
 
 
-def test_a_thread_that_dies_leaves_the_others_alone(client: Client) -> None:
-    """The holds of living threads are renewed as before while a dead one's ends."""
-
-    def abandon() -> None:
-        _in_thread(client.lock("dropped").acquire)
-        wait_until(lambda: not client.lock("dropped").locked(), 5, "it is released")
-        wait_until(lambda: told.list, 10, "a thread has warned")
-
-    with client.lock("kept") as kept:
-        with pytest.warns(interlock.MisuseWarning, match="'dropped'") as told:
-            abandon()
-        assert kept.valid
-        assert client.lock("kept").owned()
-
-
 def test_warnings_that_are_errors(client: Client, reported: list[str]) -> None:
     """If warnings are errors, each abandoned hold is reported as one; other holds are renewed."""
 

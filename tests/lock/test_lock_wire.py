@@ -7,12 +7,13 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lock.lock_like import ON_ONE_SERVER, kind_of, sent_in, until
+from tests.lock.lock_like import KINDS, ON_ONE_SERVER, sent_in, until
 from tests.support.cards import own_keys, waited_channels
 from tests.support.holding import held
 from tests.support.servers import wait_until
 
 import interlock
+from interlock import ReentryError
 
 if TYPE_CHECKING:
     import redis
@@ -146,29 +147,6 @@ async def test_a_refused_single_try_is_one_round_trip(proxy: FaultProxy, stage: 
     assert stage.left_behind() == before
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [kind_of(name) for name in ("lock", "fair", "write")],
-    indirect=True,
-    ids=lambda kind: kind.name,
-)
-async def test_a_waiter_lives_without_messages(proxy: FaultProxy, stage: Stage) -> None:
-    """With every message lost a waiter has the lock within the poll cap after its release."""
-    proxy.drop_messages = True
-    a, b = stage.owner(), stage.owner()
-    mine, theirs = stage.lock(stage.client()), stage.lock(stage.client(proxy.url()))
-    await a.do(mine.acquire)
-    waiting = asyncio.create_task(b.do(theirs.acquire))
-    await until(stage.redis.pubsub_channels, 5, "b listens")
-    await stage.waits()
-    released = time.monotonic()
-    await a.do(mine.release)
-    assert await asyncio.wait_for(waiting, 20)
-    assert time.monotonic() - released < 2 + 8
-    # A look may have found it free before the message was read.
-    await until(lambda: proxy.dropped_messages == 1, 5, "the message is lost")
-
-
 async def test_a_forced_release_leaves_a_note_that_expires(plain: Stage) -> None:
     """It is remembered, so that no late copy breaks a later hold."""
     lock, owner = plain.client().lock("orders"), plain.owner()
@@ -226,3 +204,47 @@ def test_many_holds_cost_a_round_trip_for_each_batch(
         left = [redis_client.pttl(f"name {number}") for number in range(0, 2_000, 100)]
         assert min(left) > lease * 1000 * 0.4, "each was renewed within a third of its lease"
     assert not own_keys(redis_client)
+
+
+async def test_a_neighbour_costs_one_round_trip(plain: Stage) -> None:
+    """A release makes the next waiter of its client the holder, by one script and no message."""
+    client = plain.client(card=False)
+    a, b = plain.owner(), plain.owner()
+    lock = client.lock("name", lease=20)
+    await a.do(lock.acquire)
+    waiting = asyncio.create_task(b.do(client.lock("name").acquire))
+    await until(
+        lambda: plain.redis.pubsub_numsub("redisson_lock__channel:{name}")[0][1], 5, "b waits"
+    )
+    await plain.waits()
+    plain.redis.config_resetstat()
+    await a.do(lock.release)
+    assert await asyncio.wait_for(waiting, 20)
+    commands = plain.redis.info("commandstats")
+    assert commands["cmdstat_evalsha"]["calls"] == 1
+    assert "cmdstat_publish" not in commands
+    holder = (await b.do(lambda: lock.hold)).holder
+    assert plain.redis.hgetall("name") == {holder.encode(): b"1"}
+    await b.do(lock.release)
+    assert not plain.redis.exists("name")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [kind for kind in KINDS if not kind.reentrant],
+    indirect=True,
+    ids=lambda kind: kind.name,
+)
+async def test_one_that_is_not_reentrant_refuses_without_asking(
+    proxy: FaultProxy, stage: Stage
+) -> None:
+    """Taken again by its owner, it raises at once, changes nothing and sends nothing."""
+    lock, owner = stage.lock(stage.client(proxy.url())), stage.owner()
+    await owner.do(lock.acquire)
+    before = stage.redis.dump("name"), stage.left_behind()
+    proxy.clear_record()
+    with pytest.raises(ReentryError):
+        await owner.do(lock.acquire)
+    assert proxy.record == []
+    assert (stage.redis.dump("name"), stage.left_behind()) == before
+    await owner.do(lock.release)

@@ -40,6 +40,11 @@ class Place:
             if _writes(node):
                 node.execute("FLUSHALL")
 
+    def deafen(self) -> None:
+        """End the connection of everybody who listens."""
+        for node in self._nodes:
+            node.execute("CLIENT", "KILL", "TYPE", "pubsub")
+
     def begin(self) -> None:
         """Remove all data, once the clients of former tests are gone: a command may still come."""
         until = time.monotonic() + GONE

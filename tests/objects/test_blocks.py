@@ -8,7 +8,18 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.objects.acts import SOON, exclusive, freed, held, lost, of_kinds, two, warned
+from tests.objects.acts import (
+    SOON,
+    exclusive,
+    freed,
+    held,
+    lost,
+    of_kinds,
+    reentrant,
+    renewed,
+    two,
+    warned,
+)
 from tests.objects.block import Block
 from tests.objects.common import in_asyncio
 
@@ -177,6 +188,22 @@ def test_a_hold_is_a_block(stage: Stage) -> None:
     assert not stage.left()
 
 
+def test_leaving_a_lost_hold_is_told(stage: Stage) -> None:
+    """The block of a lost hold raises, or adds a note to the body's error."""
+    lock, owner = stage.lock(*stage.clients(**SOON)), stage.actor()
+    error = LookupError("the body's own")
+    for raised in (None, error):
+        hold = held(owner, lock, timeout=5)
+        owner.enter(hold)
+        lost(stage, hold)
+        if raised is None:
+            with pytest.raises(HoldLostError):
+                owner.leave(hold)
+        else:
+            assert not owner.leave(hold, raised)
+    assert any("lost" in note for note in error.__notes__)
+
+
 def test_a_lock_is_released_and_taken_inside(stage: Stage) -> None:
     """A block's lock may be released and acquired again inside; leaving releases the new hold."""
     lock, owner = stage.lock(), stage.actor()
@@ -196,6 +223,54 @@ def test_by_hand_each_actor_leaves_its_own(stage: Stage) -> None:
     one.leave(lock)
     assert (bool(first), bool(second)) == (False, True)
     two_.leave(lock)
+    assert not stage.left()
+
+
+@exclusive
+def test_by_hand_another_actor_leaves(stage: Stage) -> None:
+    """What one has entered by hand another one may leave by hand, once."""
+    lock, owner, other = stage.lock(), stage.actor(), stage.actor()
+    hold = owner.enter(lock)
+    other.leave(lock)
+    assert not hold
+    with pytest.raises(NotHeldError):
+        other.leave(lock)
+    assert not stage.left()
+
+
+@of_kinds(lambda kind: kind.shared)
+def test_each_block_of_one_object_ends_its_own_hold(stage: Stage) -> None:
+    """That is so even if another one than its owner leaves it."""
+    lock, one, two_ = stage.lock(), stage.actor(), stage.actor()
+    blocks = [Block(lock, awaits=stage.world.cancels) for _ in "12"]
+    holds = [actor.do(block.enter) for actor, block in zip((one, two_), blocks, strict=True)]
+    two_.do(blocks[0].close)
+    assert [bool(hold) for hold in holds] == [False, True]
+    one.do(blocks[1].close)
+    assert not stage.left()
+
+
+def test_a_look_up_alone_changes_nothing(stage: Stage) -> None:
+    """Asking a lock for its exit method, as frameworks do, leaves a hold by hand to its owner."""
+    lock, owner = stage.lock(*stage.clients(**SOON)), stage.actor()
+    assert hasattr(lock, "__aexit__" if stage.world.cancels else "__exit__")
+    hold = owner.enter(lock)
+    gc.collect()
+    renewed(hold)
+    owner.do(lock.release)
+    freed(stage)
+
+
+@reentrant
+def test_an_inner_hold_that_is_released_inside_leaves_the_outer_one(stage: Stage) -> None:
+    """Leaving its block then ends nothing."""
+    lock, owner = stage.lock(), stage.actor()
+    outer, block = owner.enter(lock), Block(lock, awaits=stage.world.cancels)
+    inner = owner.do(block.enter)
+    owner.do(inner.release)
+    owner.do(block.leave)
+    assert outer.depth == 1
+    owner.leave(lock)
     assert not stage.left()
 
 

@@ -373,9 +373,9 @@ def test_a_lease_ends_by_itself(scene: Stage, permits: Permits) -> None:
     assert told.wait(PROMPT)
     assert permit.lost.is_set()
     assert not permit.valid
-    with pytest.raises(HoldLostError):
+    with pytest.raises(HoldLostError, match="expired"):
         permit.ensure()
-    with pytest.raises(HoldLostError):
+    with pytest.raises(HoldLostError, match="expired"):
         owner.do(permit.release)
     assert waiter.do(permits.free, other) == 0
     waiter.do(permits.give, other, got)

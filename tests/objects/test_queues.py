@@ -306,6 +306,40 @@ def test_turns_pass_without_messages(troubled_scene: Stage, queue: Queue) -> Non
     actors[has_it].do(queue.give, made[has_it], got)
 
 
+@each_face
+@in_order
+def test_a_lost_subscription_costs_no_place(scene: Stage, queue: Queue) -> None:
+    """Who waits listens again, stands where it stood, and is told of its turn."""
+    line = Line(scene, queue)
+    for _ in range(3):
+        line.join()
+    scene.place.deafen()
+    scene.place.rests(NAME, 3)
+    line.give(0)
+    line.passes(1, 2, 3)
+
+
+@each_face
+@in_order
+def test_who_cannot_listen_has_its_turn(scene: Stage, queue: Queue) -> None:
+    """With ``pubsub="off"`` a waiter stands in the queue behind who came before, and asks."""
+    line = Line(scene, queue)
+    line.join()
+    made, actors = queue.make(scene.client(pubsub="off"), NAME), [scene.actor(), scene.actor()]
+    deaf = []
+    for actor in actors:
+        before = scene.place.asked()
+        deaf.append(actor.start(queue.take, made))
+        wait_until(lambda: scene.place.asked() > before, 10, "it asks")  # noqa: B023
+        time.sleep(0.1)
+    line.give(0)
+    line.passes(1)
+    for number, actor in enumerate(actors):
+        assert deaf[number].result(PROMPT)
+        assert not any(each.done() for each in deaf[number + 1 :])
+        actor.do(queue.give, made, deaf[number].result())
+
+
 @played("threads")
 @pytest.mark.parametrize(
     "queue",

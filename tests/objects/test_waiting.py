@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.objects.acts import PROMPT, of_kinds, two
-from tests.objects.common import cancelling, one_or_several
+from tests.objects.common import cancelling, each_face, one_or_several
 from tests.objects.worlds import CancelledHereError
 from tests.support.patience import wait_until
 
@@ -163,4 +163,40 @@ def test_who_closes_takes_no_turn_along(stage: Stage) -> None:
     assert got.result(20)
     assert time.monotonic() - released < PROMPT
     second.do(lock.release)
+    assert not stage.left()
+
+
+@each_face
+@queued
+def test_a_lost_subscription_loses_no_release(stage: Stage) -> None:
+    """Who waits looks when its subscription is back, and hears of later releases."""
+    ours, theirs = two(stage)
+    owner, waiter = stage.actor(), stage.actor()
+    assert owner.do(ours.acquire)
+    got = waiter.start(theirs.acquire, timeout=60)
+    stage.waits()
+    stage.place.deafen()
+    released = time.monotonic()
+    owner.do(ours.release)
+    assert got.result(20)
+    assert time.monotonic() - released < PROMPT
+    waiter.do(theirs.release)
+    assert not stage.left()
+
+
+@each_face
+@queued
+def test_who_cannot_listen_looks_again_and_again(stage: Stage) -> None:
+    """With ``pubsub="off"`` a waiter finds it free soon."""
+    ours, theirs = stage.lock(), stage.lock(*stage.clients(pubsub="off"))
+    owner, waiter = stage.actor(), stage.actor()
+    assert owner.do(ours.acquire)
+    got = waiter.start(theirs.acquire, timeout=60)
+    wait_until(got.running, 10, "it asks")
+    time.sleep(0.2)
+    released = time.monotonic()
+    owner.do(ours.release)
+    assert got.result(20)
+    assert time.monotonic() - released < PROMPT
+    waiter.do(theirs.release)
     assert not stage.left()
