@@ -192,86 +192,6 @@ def test_keys_of_answered_calls_are_used_again(kit: Kit, redis_client: redis.Red
     assert kit.settled()
 
 
-@pytest.mark.parametrize("permits", [None, 1])
-def test_waiters_of_a_client_have_their_turns_in_order(
-    kit: Kit, redis_client: redis.Redis, permits: int | None
-) -> None:
-    """Nobody overtakes the first one, also if no number is named."""
-    redis_client.set("name", 0)
-    semaphore, came = kit.semaphore(permits), list[int]()
-
-    def turn(number: int) -> None:
-        kit.perform(semaphore.acquire(1, FOREVER))
-        came.append(number)
-        time.sleep(0.01)
-        kit.perform(semaphore.release(1))
-
-    threads = [threading.Thread(target=turn, args=[number]) for number in range(6)]
-    for count, thread in enumerate(threads, 1):
-        thread.start()
-        wait_until(lambda: len(kit.session.queues.places) == count, PROMPT, "it waits")  # noqa: B023
-    kit.perform(semaphore.release(1))
-    for thread in threads:
-        thread.join(PROMPT)
-    assert came == [*range(6)]
-    assert redis_client.get("name") == b"1"
-    assert kit.settled()
-
-
-def test_who_wants_less_is_rung_behind_who_wants_more(kit: Kit, redis_client: redis.Redis) -> None:
-    """Who wants more than is free does not stop those behind it."""
-    redis_client.set("name", 0)
-    more = kit.start(kit.semaphore().acquire(3, FOREVER))
-    less = kit.start(kit.semaphore().acquire(1, FOREVER))
-    kit.perform(kit.semaphore().release(1))
-    less.join(PROMPT)
-    assert not less.is_alive()
-    assert more.is_alive()
-    kit.perform(kit.semaphore().release(3))
-    more.join(PROMPT)
-    assert redis_client.get("name") == b"0"
-
-
-def test_one_message_for_several_serves_all(kit: Kit, redis_client: redis.Redis) -> None:
-    """Each who succeeds rings the next one, as long as permits are left."""
-    redis_client.set("name", 0)
-    waiting = [kit.start(kit.semaphore().acquire(1, FOREVER)) for _ in range(4)]
-    kit.perform(kit.semaphore().release(3))
-    wait_until(lambda: sum(not each.is_alive() for each in waiting) == 3, PROMPT, "three go on")
-    time.sleep(0.1)
-    assert sum(each.is_alive() for each in waiting) == 1
-    kit.perform(kit.semaphore().release(1))
-    for each in waiting:
-        each.join(PROMPT)
-
-
-def test_without_a_message_the_oldest_looks(kit: Kit, redis_client: redis.Redis) -> None:
-    """A lost message costs 2 s at most."""
-    redis_client.set("name", 0)
-    waiting = kit.start(kit.semaphore().acquire(1, FOREVER))
-    redis_client.set("name", 1)
-    began = time.monotonic()
-    waiting.join(PROMPT)
-    assert time.monotonic() - began < 2.5
-
-
-def test_who_gives_up_as_it_is_rung_rings_the_next(kit: Kit, redis_client: redis.Redis) -> None:
-    """The permit that it would have had goes to the one behind it at once."""
-    redis_client.set("name", 0)
-    step = kit.semaphore().acquire(1, FOREVER)
-    kit.start(step)
-    second = kit.start(kit.semaphore().acquire(1, FOREVER))
-    call: Any = step._call
-    call.place.bell = None  # it is rung, and does not hear it
-    redis_client.incr("name")
-    redis_client.publish("redisson_sc:{name}", 1)
-    wait_until(lambda: call.place.told is not None, PROMPT, "it is rung")
-    step.give_up()
-    second.join(PROMPT)
-    assert not second.is_alive()
-    kit.perform(kit.semaphore().release(1))
-
-
 def test_those_without_messages_poll(redis_url: str, redis_client: redis.Redis) -> None:
     """With ``pubsub="off"`` the oldest asks ten times a second, and rings the next one."""
     kit = Kit(redis_url, pubsub="off")
@@ -314,57 +234,6 @@ def test_a_full_server_takes_releases(kit: Kit, redis_client: redis.Redis) -> No
     assert kit.driver.run(Event(kit.session, "other", "other").is_set())
 
 
-def test_a_semaphore_is_whole_after_its_server_lost_it(kit: Kit, redis_client: redis.Redis) -> None:
-    """Whoever comes first sets the number that the code names; nothing drains it, ever again."""
-    semaphore = kit.semaphore(3)
-    for lost_after in range(8):
-        held = 0
-        for turn in range(8):
-            if turn == lost_after:
-                redis_client.flushall()
-            if turn % 2 == 0:
-                held += kit.perform(semaphore.acquire(1 + turn % 3, 0.0))
-            elif held:
-                kit.perform(semaphore.release(1))
-        redis_client.flushall()
-        kit.perform(semaphore.release(1))  # of the lost number
-        assert redis_client.get("name") == b"3"
-        assert kit.perform(semaphore.acquire(3, 0.0))
-        kit.perform(semaphore.release(3))
-        assert redis_client.get("name") == b"3"
-
-
-def test_waiters_go_on_after_their_server_lost_it(kit: Kit, redis_client: redis.Redis) -> None:
-    """A waiter that names the number sets it at its next look."""
-    semaphore = kit.semaphore(1)
-    assert kit.perform(semaphore.acquire(1, 0.0))
-    waiting = kit.start(kit.semaphore(1).acquire(1, FOREVER))
-    redis_client.flushall()
-    waiting.join(PROMPT)
-    assert redis_client.get("name") == b"0"
-    kit.perform(semaphore.release(1))
-    assert redis_client.get("name") == b"1"
-
-
-def test_idle_ones_end_together(kit: Kit, redis_client: redis.Redis) -> None:
-    """Each use lets the number and the sum end so long after it, in the same call."""
-    semaphore = kit.semaphore(2, idle=60.0)
-    total = "interlock_semaphore_total:{name}"
-    for use in (
-        lambda: kit.perform(semaphore.acquire(1, 0.0)),
-        lambda: kit.perform(semaphore.release(1)),
-        lambda: kit.perform(semaphore.add_permits(1)),
-        lambda: kit.perform(semaphore.set_permits(1)),
-        lambda: kit.perform(semaphore.drain_permits()),
-        lambda: kit.driver.run(semaphore.available_permits()),
-    ):
-        use()
-        assert redis_client.pttl("name") > 55_000
-        assert redis_client.pttl(total) > 55_000
-        redis_client.pexpire("name", 1000)
-        redis_client.pexpire(total, 1000)
-
-
 def test_one_look_lets_all_go_on(kit: Kit, redis_client: redis.Redis) -> None:
     """When a gate opens, one waiter of a client looks, and the others need not."""
     event = Event(kit.session, "name", "name")
@@ -375,16 +244,3 @@ def test_one_look_lets_all_go_on(kit: Kit, redis_client: redis.Redis) -> None:
         each.join(PROMPT)
     after = redis_client.info("commandstats")["cmdstat_evalsha"]["calls"]
     assert after - before <= 3  # the setting, the look, and one of the upkeep's at most
-
-
-def test_a_client_that_closes_gives_back(redis_url: str, redis_client: redis.Redis) -> None:
-    """What is open, under way or waited for when its client closes leaves nothing."""
-    kit = Kit(redis_url)
-    redis_client.set("name", 4)
-    block = kit.semaphore().acquire(1, 0.0, entry=object())
-    assert kit.perform(block)
-    call: Any = kit.semaphore().acquire(2, 0.0).begin()  # sent, and not answered yet
-    kit.driver.send(call.anew())
-    assert redis_client.get("name") == b"1"
-    kit.client.close()
-    assert redis_client.get("name") == b"4"

@@ -573,12 +573,3 @@ def test_a_semaphore_that_ends_outlasts_its_permits(leased: Leased) -> None:
     leased.acquire(leased.hold("a", 1), 5000)
     assert leased.client.pttl(NAME) > 4000
     assert leased.client.pttl(leased.permits) > 4000
-
-
-def test_what_is_no_number_is_left_alone(leased: Leased) -> None:
-    """A text that is no number is refused, as a key of another type is."""
-    leased.client.set(NAME, "a text")
-    with pytest.raises(redis.exceptions.ResponseError, match="WRONGTYPE"):
-        leased.acquire(leased.hold("a", 1))
-    assert leased.client.get(NAME) == b"a text"
-    assert leased.held() == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.lock_like import until
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
 
 TOTAL, LEASES = "interlock_semaphore_total:{name}", "{name}:timeout"
-COUNT = "interlock_latch_total:{name}"
 
 
 def ends(stage: Stage, *keys: str) -> list[float]:
@@ -41,23 +40,6 @@ async def test_each_use_keeps_an_idle_semaphore(plain: Stage) -> None:
         plain.redis.expire(key, 100)
     assert await owner.do(plain.lock(plain.client(), permits=2, idle=3000).available_permits) == 0
     assert all(2900 < each <= 3000 for each in ends(plain, "name", TOTAL))
-
-
-@pytest.mark.parametrize("call", ["acquire", "available_permits"])
-async def test_one_that_has_ended_is_set_up_again(plain: Stage, call: str) -> None:
-    """The next use of a client that has set the number before sets it again, with its end."""
-    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=2, idle=20)
-    assert await owner.do(semaphore.acquire, 2)
-    plain.redis.delete("name", TOTAL)
-    found: list[Any] = []
-
-    async def used() -> bool:
-        found.append(await owner.do(getattr(semaphore, call)))
-        return bool(found[-1])
-
-    await until(used, 30, "it is set up again")
-    assert found[-1] == (True if call == "acquire" else 2)
-    assert all(0 < each <= 20 for each in ends(plain, "name", TOTAL))
 
 
 async def test_no_lease_outlasts_its_semaphore(leased: Stage) -> None:
@@ -92,48 +74,6 @@ async def test_an_idle_semaphore_outlasts_each_lease(leased: Stage) -> None:
         await owner.do(semaphore.extend, target, 100)
         assert all(60 < each <= 100 for each in ends(leased, "name", LEASES))
     await owner.do(permit.release)
-
-
-async def test_a_lost_number_of_an_idle_one_is_set_again(leased: Stage) -> None:
-    """Numbers that are set again, by the client or the user, have an end too."""
-    owner = leased.owner()
-    semaphore = leased.lock(leased.client(), permits=1, idle=3000)
-    await owner.do((await owner.do(semaphore.acquire)).release)
-    for call in (semaphore.try_acquire, semaphore.try_set_permits, semaphore.set_permits):
-        leased.redis.delete("name", LEASES)
-        await owner.do(call, 1)
-        assert 2900 < ends(leased, "name")[0] <= 3000
-
-
-async def test_a_wait_keeps_an_idle_latch(plain: Stage) -> None:
-    """A wait is a use, so a latch ends only where nobody waits; the next use sets its count."""
-    owner, waiter = plain.owner(), plain.owner()
-    latch = plain.client().count_down_latch("name", count=2, idle=20)
-    waiting = asyncio.ensure_future(waiter.do(latch.wait))
-    await until(lambda: plain.redis.exists("name"), 10, "it is set up")
-    plain.redis.pexpire("name", 100_000)
-    await until(lambda: 0 < ends(plain, "name")[0] <= 20, 30, "the waiter keeps it")
-    await owner.do(latch.count_down)
-    await owner.do(latch.count_down)
-    assert await waiting
-    assert 0 < ends(plain, COUNT)[0] <= 20  # it stays open until then
-    plain.redis.delete(COUNT)
-
-    async def again() -> bool:
-        return bool(await owner.do(latch.count) == 2)
-
-    await until(again, 30, "its count is set again")
-    assert await owner.do(latch.delete)
-    await owner.do(latch.try_set_count, 7)
-    assert 0 < ends(plain, "name")[0] <= 20
-
-
-async def test_a_wait_looks_more_often_than_an_idle_latch_ends(plain: Stage) -> None:
-    """A short time makes no difference to those who wait: the latch stays, and does not open."""
-    owner = plain.owner()
-    latch = plain.client().count_down_latch("name", count=1, idle=1)
-    assert not await owner.do(latch.wait, timeout=4)
-    assert plain.redis.get("name") == b"1"
 
 
 async def test_waiters_are_told_of_an_idle_latch_that_has_ended(plain: Stage) -> None:

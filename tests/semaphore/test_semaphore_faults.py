@@ -107,24 +107,6 @@ async def test_what_is_given_first_sets_up_what_is_missing(
     assert await owner.do(left) == (4 if name == "count" else 6)
 
 
-async def test_a_late_copy_of_a_refused_call(plain: Stage, proxy: FaultProxy) -> None:
-    """A copy of a release or a set-up that did nothing changes no later semaphore."""
-    owner, client = plain.owner(), plain.client(proxy.url(), command_timeout=0.8)
-    semaphore = plain.lock(client)
-    await owner.do(semaphore.available_permits)
-    proxy.on_request(command("EVALSHA", nth=1), swallow_reply)
-    assert not await owner.do(semaphore.release_if_exists, 3)
-    plain.redis.set("name", 2)
-    assert plain.redis.execute_command(*proxy.fired[0][1]) == 0
-    assert plain.redis.get("name") == b"2"
-    proxy.clear_rules()
-    proxy.on_request(command("EVALSHA", nth=1), swallow_reply)
-    assert not await owner.do(semaphore.try_set_permits, 5)
-    plain.redis.delete("name")
-    assert plain.redis.execute_command(*proxy.fired[1][1]) == 0
-    assert plain.redis.get("name") is None
-
-
 @pytest.mark.parametrize("call", ["acquire", "drain_permits", "release"])
 async def test_an_outage_that_is_too_long(plain: Stage, proxy: FaultProxy, call: str) -> None:
     """If no reply comes at all, the call raises, and is settled when the server is back.

@@ -6,10 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import loss_of, renewed, until
+from tests.lock.lock_like import renewed, until
 
-import interlock
-import interlock.asyncio
 from interlock import ConfigError, HoldLostError, NotHeldError
 
 if TYPE_CHECKING:
@@ -74,24 +72,6 @@ async def test_a_permit_is_given_back_once(leased: Stage) -> None:
             await owner.do(semaphore.extend, what, 60)
         assert await _counts(owner, semaphore) == (3, 2, 5)
         assert await _counts(owner, another) == (4, 1, 5)
-
-
-async def test_a_permit_is_given_back_by_its_id(leased: Stage) -> None:
-    """A permit may be given back by its id alone; its holder is told at the next renewal."""
-    owner, semaphore = leased.owner(), leased.lock(leased.client(renewed="soon"))
-    await owner.do(semaphore.try_set_permits, 2)
-    mine, theirs = await owner.do(semaphore.acquire), await owner.do(semaphore.acquire)
-    await owner.do(semaphore.release, mine.ids[0])
-    assert not mine
-    assert not mine.lost.is_set(), "given back here is not lost"
-    await owner.do(leased.lock(leased.client()).release, theirs.ids[0])
-    await until(lambda: "given back" in loss_of(theirs), 10, "its loss is told")
-    assert theirs.lost.is_set()
-    with pytest.raises(
-        HoldLostError, match=r"gone from the server \(given back by its id, deleted"
-    ):
-        theirs.ensure()
-    assert await _counts(owner, semaphore) == (2, 0, 2)
 
 
 async def test_a_lease_is_prolonged(leased: Stage) -> None:
@@ -185,31 +165,3 @@ async def test_held_permits_that_were_evicted_alone(leased: Stage) -> None:
     assert await _counts(owner, semaphore) == (1, 0, 1)
     await owner.do(semaphore.set_permits, 2)
     assert await _counts(owner, semaphore) == (2, 0, 2)
-
-
-async def test_a_task_block_that_does_not_begin_gives_its_permits_back(
-    redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If a task is cancelled after the permits were taken, and before the block, they come back."""
-    kept: list[object] = []
-    async with interlock.asyncio.connect(redis_url) as client:
-        semaphore = client.leased_semaphore("name", permits=2)
-        real = semaphore._driver.perform
-
-        async def perform(step: Any) -> Any:
-            found = await real(step)
-            if kept:
-                return found
-            kept.append(found)
-            raise asyncio.CancelledError
-
-        monkeypatch.setattr(semaphore._driver, "perform", perform)
-        with pytest.raises(asyncio.CancelledError):
-            async with semaphore.trying(2):
-                pass
-        assert kept
-
-        async def is_whole() -> bool:
-            return await semaphore.available_permits() == 2
-
-        await until(is_whole, 10, "they are given back")

@@ -11,7 +11,7 @@ import pytest
 from tests.lock.lock_like import until
 from tests.support.proxy import FaultProxy, command, delay
 
-from interlock import HoldLostError, MisuseWarning, WrongTypeError
+from interlock import MisuseWarning
 from interlock._drivers import aio, threads
 
 if TYPE_CHECKING:
@@ -55,16 +55,6 @@ async def test_a_signal_starts_at_none(plain: Stage) -> None:
     assert await owner.do(semaphore.acquire, timeout=0)
 
 
-async def test_a_lost_number_is_set_again(plain: Stage) -> None:
-    """After a server has lost the semaphore, there are as many permits as the code names."""
-    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=2)
-    assert await owner.do(semaphore.acquire, 2, timeout=0)
-    plain.redis.flushdb()
-    await owner.do(semaphore.release)  # the other permit is not known any more
-    assert await owner.do(semaphore.acquire, 2, timeout=0)
-    assert not await owner.do(semaphore.acquire, timeout=0)
-
-
 async def test_a_waiter_sets_a_lost_number(plain: Stage) -> None:
     """A waiter that looks again finds the semaphore missing, sets the number and gets a permit."""
     owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=1)
@@ -73,46 +63,6 @@ async def test_a_waiter_sets_a_lost_number(plain: Stage) -> None:
     await until(lambda: bool(plain.redis.pubsub_channels("*name*")), 5, "it listens")
     plain.redis.flushdb()
     assert await waiting
-
-
-@pytest.mark.parametrize("kind", ["semaphore", "leased_semaphore"])
-async def test_another_number_is_told_once(plain: Stage, kind: str) -> None:
-    """A program that names another number is warned once, and uses the one on the server.
-
-    `set_permits` changes that, and is no reason for a warning.
-    """
-
-    def named(client: Any, *permits: int) -> Any:
-        return getattr(client, kind)("name", *permits)
-
-    owner, client = plain.owner(), plain.client()
-    assert await owner.do(named(client).try_set_permits, 3)
-    taken = await owner.do(named(client).acquire, 3)
-    assert taken
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        for _ in range(2):
-            wanted = named(client, 5)
-            one_try = wanted.acquire if kind == "semaphore" else wanted.try_acquire
-            assert not await owner.do(one_try, timeout=0)
-    (warning,) = told
-    assert warning.category is MisuseWarning
-    assert "'name' has 3 permits on the server, not 5" in str(warning.message)
-    assert "set_permits(5) changes it" in str(warning.message)
-    other = named(plain.client(), 5)
-    await owner.do(other.set_permits, 7)
-    assert await owner.do(other.available_permits) == 4
-    assert await owner.do(named(plain.client(), 7).available_permits) == 4
-
-
-async def test_an_interrupted_change_leaves_the_sum(plain: Stage) -> None:
-    """Permits that are added and taken away again leave the number that they began with."""
-    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=2)
-    assert await owner.do(semaphore.acquire)
-    await owner.do(semaphore.add_permits, 3)
-    await owner.do(semaphore.add_permits, -4)
-    await owner.do(semaphore.set_permits, 2)
-    assert await owner.do(semaphore.available_permits) == 1
 
 
 async def test_a_number_of_java_is_not_guessed(plain: Stage) -> None:
@@ -165,27 +115,6 @@ async def test_a_wait_for_one_that_is_in_use_says_nothing(plain: Stage) -> None:
     await owner.do(permit.release)
 
 
-async def test_nothing_stays_of_a_deleted_one(plain: Stage) -> None:
-    """Deleting a semaphore leaves no key of it; the next acquire with a number sets it up again."""
-    owner, client = plain.owner(), plain.client()
-    semaphore, leased = client.semaphore("name", 2), client.leased_semaphore("leased", 2)
-    assert await owner.do(semaphore.acquire)
-    permit = await owner.do(leased.acquire, lease=60)
-    for each in (semaphore, leased):
-        assert await owner.do(each.delete)
-        assert not await owner.do(each.delete)
-    assert not plain.redis.exists("name", "leased", "{leased}:timeout")
-    with pytest.raises(HoldLostError):
-        await owner.do(permit.release)
-    assert await owner.do(semaphore.acquire, 2, timeout=0)
-    assert await owner.do(leased.permits) == 0
-    await owner.do((await owner.do(leased.acquire, 2, timeout=0)).release)
-    plain.redis.hset("lock", "holder", 1)
-    with pytest.raises(WrongTypeError):
-        await owner.do(client.semaphore("lock").delete)
-    assert plain.redis.exists("lock")
-
-
 async def test_numbers_are_checked_at_once(plain: Stage) -> None:
     """A number that cannot be raises where the object is made."""
     client = plain.client()
@@ -233,10 +162,3 @@ async def test_a_single_try_after_the_server_has_closed_the_connection(
         await asyncio.to_thread(proxy.disconnect)
         assert bool(await owner.do(call)) == (name not in {"latch", "event"})
     await plain.close(client)
-
-
-async def _lose(stage: Stage, permits: int) -> None:
-    """Lose the semaphore, and let another client make it anew with *permits*."""
-    stage.redis.flushdb()
-    owner, other = stage.owner(), stage.lock(stage.client())
-    assert await owner.do(other.try_set_permits, permits)

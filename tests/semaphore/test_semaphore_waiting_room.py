@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import redis
-    from tests.support.servers import RedisServer
 
 LEASED_QUEUE = "interlock_leased_queue:{name}"
 CHANNEL = "redisson_sc:{name}"
@@ -81,36 +79,6 @@ def test_others_and_we_have_our_turns(
         waits = [each.result(20) for each in done]
     assert all(waits), "each had a turn"
     assert redis_client.get("name") == str(permits).encode()
-
-
-@contextmanager
-def beside_a_part(
-    server: RedisServer, *rights: str
-) -> Iterator[tuple[interlock.Client, interlock.Client, ThreadPoolExecutor, redis.Redis]]:
-    """Give a client whose user has *rights*, another client, a thread, and one who looks on."""
-    with (
-        server.client() as looker,
-        ThreadPoolExecutor(1) as pool,
-        interlock.connect(server.url()) as one,
-    ):
-        looker.execute_command("ACL", "SETUSER", "part", "on", ">x", *rights)
-        with interlock.connect(server.url(0, "part", "x"), card=False) as part:
-            yield part, one, pool, looker
-
-
-def test_who_has_no_right_to_the_queue_releases_permits_with_leases(
-    fresh_server: RedisServer,
-) -> None:
-    """A release of permits with leases tells all who listen, if its user may not use the queue."""
-    own = ("~name", "~{name}*", "~redisson*", "~interlock_r*")
-    with beside_a_part(fresh_server, "resetkeys", *own, "&*", "+@all") as (part, one, pool, server):
-        semaphore = part.leased_semaphore("name")
-        assert semaphore.try_set_permits(1)
-        held = semaphore.acquire()
-        waiting = pool.submit(one.leased_semaphore("name").acquire)
-        wait_until(lambda: server.zcard(LEASED_QUEUE) == 1, 10, "it stands in the queue")
-        held.release()
-        assert waiting.result(20)
 
 
 def test_a_leased_semaphore_shares_the_number(

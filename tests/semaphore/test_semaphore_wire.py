@@ -12,7 +12,6 @@ from tests.support.cards import own_keys
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
     from tests.support.proxy import FaultProxy
-    from tests.support.servers import RedisServer
 
 CHANNEL = "redisson_sc:{name}"
 ALL = "interlock_semaphore_total:{name}"
@@ -69,15 +68,3 @@ async def test_java_wakes_a_waiter(plain: Stage, what: str) -> None:
     plain.redis.publish(CHANNEL, "2")
     assert await asyncio.wait_for(waiting, 20)
     assert plain.redis.get("name") == b"1"
-
-
-async def test_full_memory_does_not_keep_permits(fresh_server: RedisServer, plain: Stage) -> None:
-    """A server that takes nothing new because its memory is full still takes permits back."""
-    owner, semaphore = plain.owner(), plain.lock(plain.client(fresh_server.url()))
-    await owner.do(semaphore.try_set_permits, 1)
-    await owner.do(semaphore.acquire)
-    await owner.do(semaphore.release)
-    fresh_server.execute("CONFIG", "SET", "maxmemory", 1)
-    await owner.do(semaphore.release)
-    fresh_server.execute("CONFIG", "SET", "maxmemory", 0)
-    assert await owner.do(semaphore.available_permits) == 2
