@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.children import Child
-from tests.lock.lock_like import until
+from tests.lock.lock_like import Kind, stage_of, until
 
 import interlock
 from interlock import BrokenBarrierError
@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
     from tests.support.proxy import FaultProxy
     from tests.support.servers import RedisServer
+
+
+stage = stage_of(
+    Kind(
+        "barrier",
+        lambda client, name, parties=3, **options: client.barrier(name, parties, **options),
+    )
+)
 
 
 PARTIES = "interlock_barrier:{name}"

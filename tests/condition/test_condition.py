@@ -51,19 +51,6 @@ async def _woken(owner: Owner, condition: Any, waiting: asyncio.Task[Any]) -> No
     await owner.do(condition.release)
 
 
-async def test_a_timeout_is_kept(stage: Stage) -> None:
-    """A wait in vain returns False after its time, with the lock held; 0 is no wait at all."""
-    owner, condition = stage.owner(), stage.lock(stage.client())
-    await owner.do(condition.acquire)
-    began = time.monotonic()
-    assert await owner.do(condition.wait, timeout=0.2) is False
-    assert 0.2 <= time.monotonic() - began < 0.2 + SLACK
-    assert await owner.do(condition.wait, timeout=0) is False
-    assert await owner.do(condition.lock.hold_count) == 1
-    await owner.do(condition.release)
-    assert not stage.redis.exists(WAITING)
-
-
 @pytest.mark.parametrize("kind", ["lock", "fenced_lock", "spin_lock", "read", "write"])
 async def test_a_block_of_the_lock_is_the_conditions(redis_url: str, kind: str) -> None:
     """Who holds the lock, by whatever object, waits and notifies; blocks end what they began."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.patience import wait_until
-from tests.support.proxy import command, drop_request, swallow_reply
+from tests.support.proxy import command, drop_request
 
 import interlock
 import interlock.asyncio
@@ -63,20 +63,6 @@ def test_what_cannot_be_handed_over_stays(redis_url: str, redis_client: redis.Re
         assert hold.lost.is_set()
 
 
-def test_a_ticket_is_extended_and_released(redis_url: str, redis_client: redis.Redis) -> None:
-    """Each client may extend it, and release it once."""
-    with interlock.connect(redis_url) as one, interlock.connect(redis_url) as other:
-        with one.lock(NAME) as hold:
-            text = str(hold.hand_over())
-        there = other.ticket(text)
-        there.extend(300)
-        assert 250 < redis_client.pttl(NAME) / 1000 <= 300
-        there.release()
-        assert not redis_client.exists(NAME)
-        with pytest.raises(NotHeldError, match="used before"):
-            there.release()
-
-
 def test_a_grant_is_handed_over_without_its_mark(redis_url: str, redis_client: redis.Redis) -> None:
     """Its client was not late, and the next waiter has its turn when the adopter has released."""
     with (
@@ -106,24 +92,6 @@ def test_a_grant_is_handed_over_without_its_mark(redis_url: str, redis_client: r
         adopted.release()
         assert waits[1].result(20)
         assert time.monotonic() < began + 1
-
-
-def test_a_hand_over_without_an_answer_frees_the_lock(
-    redis_url: str, redis_client: redis.Redis, proxy: FaultProxy
-) -> None:
-    """The hold is over, and nobody has the ticket: soon after the outage the lock is free."""
-    with interlock.connect(proxy.url(), outage_timeout=0.3, command_timeout=0.2) as client:
-        lock = client.lock(NAME)
-        for fault in (drop_request, swallow_reply):
-            assert lock.acquire(timeout=20)
-            hold = lock.hold
-            proxy.on_request(command("EVALSHA"), fault)
-            with pytest.raises(ServerUnavailableError):
-                hold.hand_over()
-            assert not hold
-            assert not hold.lost.is_set()
-            proxy.clear_rules()
-            freed(redis_client)
 
 
 def test_late_copies_of_both_commands_change_nothing(
@@ -177,21 +145,6 @@ def test_a_cancelled_adoption_frees_the_lock(redis_url: str, redis_client: redis
     asyncio.run(cancel())
 
 
-def test_a_lock_stays_locked_for_a_while(redis_url: str, redis_client: redis.Redis) -> None:
-    """As `min_hold` wants it: the hold is over, and leaving its block is no error."""
-    with interlock.connect(redis_url) as client:
-        lock = client.lock(NAME)
-        with lock as hold:
-            hold._leave_locked(0.5)
-            left = time.monotonic()
-            assert not hold
-            assert not lock.owned()
-        assert not lock.acquire(timeout=0)
-        assert lock.acquire(timeout=20)
-        assert 0.4 < time.monotonic() - left < SOON
-        lock.release()
-
-
 def test_a_lock_that_could_not_be_left_stays_locked(
     redis_client: redis.Redis, proxy: FaultProxy
 ) -> None:
@@ -209,16 +162,3 @@ def test_a_lock_that_could_not_be_left_stays_locked(
         time.sleep(0.3)
         assert redis_client.exists(NAME)
         freed(redis_client)
-
-
-def test_a_renewed_hold_ends_in_time(redis_url: str, redis_client: redis.Redis) -> None:
-    """As `max_hold` wants it: it is lost then, however often it was renewed, and the lock is free."""
-    with interlock.connect(redis_url, lease=1) as client:
-        lock = client.lock(NAME)
-        began = time.monotonic()
-        with pytest.raises(HoldLostError) as caught, lock as hold:
-            hold._end_within(1.6)
-            assert hold.lost.wait(20)
-            assert 1.5 < time.monotonic() - began < SOON
-            freed(redis_client)
-        assert caught.value.reason == "expired"

@@ -7,17 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.core.simulator import Simulator
 from tests.core.simulator.schedule import Schedule
-from tests.core.simulator.workload import KINDS as PLAYED
 from tests.support.cores import CORES
-from tests.support.doings import DOINGS
 
 import interlock
-from interlock._core.locks.base import Lock
-from interlock._core.locks.composite import Composite
 from interlock._core.locks.ticket import KINDS as WITH_TICKETS
 from interlock._core.locks.ticket import Ticket, core_of
 from interlock._core.model import names
-from interlock._core.objects.permits import Permits
 from interlock.errors import ConfigError
 from interlock.inspection.kinds import KINDS, name_in, seen
 from interlock.options import Options
@@ -46,15 +41,6 @@ def test_each_kind_is_called_like_its_factory() -> None:
     assert made == KINDS.keys() == CORES.keys()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_its_name_is_the_classes_own(kind: str) -> None:
-    """Errors and events call a kind by its name in words, or by one side of it."""
-    words = {"count_down_latch": "latch", "limited": "limit"}
-    for core in CORES[kind]:
-        side = {"read lock", "write lock"} if kind == "read_write_lock" else set[str]()
-        assert core.kind in {words.get(kind, kind.replace("_", " ")), *side}
-
-
 @pytest.mark.parametrize("kind", seen())
 @pytest.mark.parametrize("name", ["orders", "{orders}:42", "a:timeout"])
 def test_what_is_seen_has_a_name_and_a_channel(kind: str, name: str) -> None:
@@ -63,15 +49,6 @@ def test_what_is_seen_has_a_name_and_a_channel(kind: str, name: str) -> None:
     assert name_in(row.seen_at(name), row.seen_at) == name
     assert row.channel is not None
     assert name.strip("{}") in row.channel(name)
-
-
-def test_everything_is_played() -> None:
-    """Two clients do what each kind can (`DOINGS`), and the simulator plays each lock (`KINDS`)."""
-    assert DOINGS.keys() == {kind for kind, row in KINDS.items() if row.scripts}
-    locks = {core for each in CORES.values() for core in each if issubclass(core, Lock)}
-    own, makers = session(), {make for each in PLAYED.values() for make in each}
-    played = {type(make(own, "name", "name")) for make in makers}
-    assert played == {core for core in locks if not issubclass(core, (Composite, Permits))}
 
 
 def test_the_key_of_a_lease_is_not_that_of_a_lock() -> None:

@@ -356,28 +356,6 @@ def test_own_garbage_is_released_before_an_acquire(lock: Any) -> None:
     lock.release()
 
 
-def test_a_hold_of_a_job_lives_while_its_hold_does(redis_url: str) -> None:
-    """A job of a pool that entered by hand may have kept no more than the `Hold`."""
-    with interlock.connect(redis_url, lease=1) as client, ThreadPoolExecutor(1) as pool:
-        hold = pool.submit(lambda: client.lock("n").__enter__()).result()
-        gc.collect()
-        time.sleep(2.5)
-        assert hold.valid
-        assert client.lock("n").locked()
-        pool.submit(hold.release).result()
-
-
-@pytest.mark.filterwarnings("ignore:hold of 'the name' .* was never released")
-def test_what_an_ended_thread_held_is_soon_free(redis_url: str) -> None:
-    """Its end tells the upkeep; the next round of renewals, in half a minute, would be late."""
-    with interlock.connect(redis_url, lease=90) as client:
-        lock = client.lock("the name")
-        thread = threading.Thread(target=lock.acquire)
-        thread.start()
-        thread.join()
-        wait_until(lambda: not lock.locked(), 5, "it is free")
-
-
 def test_a_client_has_one_session(redis_url: str) -> None:
     """Threads that ask at once get the same one: two would release each other's grants."""
     for _ in range(10):

@@ -32,34 +32,6 @@ NEWS = "interlock_election__news:{name}"
 TOKEN = "redisson_lock_token:interlock_election:{name}"
 
 
-async def test_observers_are_told(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An observer hears who leads now, of each change, and of nobody, until it is closed."""
-    owner, election = stage.owner(), stage.lock(stage.client(), candidate="a")
-    seen: list[Any] = []
-    reported: list[BaseException] = []
-    for module in (watching, aio_change_watchers, lifecycle):
-        monkeypatch.setattr(module, "report", lambda _, error: reported.append(error))
-
-    def callback(info: Any) -> None:
-        seen.append(info and info.candidate)
-        if len(seen) == 2:
-            raise LookupError("a callback that fails stops nothing")
-
-    watcher = stage.lock(stage.client())
-    observation = await owner.do(watcher.observe, callback)
-    await until(lambda: seen == [None], 20, "it is told of nobody")
-    await until(stage.redis.pubsub_channels, 20, "it listens")
-    await owner.do(stage.face.enter, election)
-    await until(lambda: seen == [None, "a"], 20, "it is told of the leader")
-    await until(lambda: reported, 20, "the error is reported")
-    await owner.do(stage.face.leave, election)
-    await until(lambda: seen == [None, "a", None], 20, "it is told of the end")
-    await owner.do(observation.close)
-    await owner.do(stage.face.enter, election)
-    await owner.do(stage.face.leave, election)
-    assert seen == [None, "a", None]
-
-
 async def test_an_observer_outlives_what_goes_wrong(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,12 +7,15 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import until
+from tests.lock.lock_like import Kind, stage_of, until
 from tests.support.cards import own_keys, waited_channels
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
     from tests.support.proxy import FaultProxy
+
+stage = stage_of(Kind("event", lambda client, name: client.event(name)))
+
 
 CHANNEL = "interlock_event__channel:{name}"
 SLACK = 20.0

@@ -265,29 +265,6 @@ async def test_single_skips_what_another_does(side: Side, redis_client: redis.Re
     assert await side.call(side.client.single("report")(nested)) is None
 
 
-async def test_single_keeps_the_lock(side: Side, redis_client: redis.Redis) -> None:
-    """The lock stays for `min_hold` and no longer, even if its function and client ended before."""
-    ran: list[int] = []
-    client = side.face.module.connect(side.url)
-
-    def work(n: int) -> None:
-        ran.append(n)
-
-    report = client.single("report:{n}", min_hold=timedelta(seconds=0.6))(side.function(work))
-    began = time.monotonic()
-    await side.call(report, 1)
-    await side.call(report, 1)
-    assert ran == [1]
-    if inspect.isawaitable(closed := client.close()):
-        await closed
-    assert 0 < redis_client.pttl("report:1") <= 600
-    again = side.client.single("report:{n}")(side.function(work))
-    await until(lambda: not redis_client.exists("report:1"), 5, "the lock ends")
-    assert time.monotonic() - began >= 0.6
-    await side.call(again, 1)
-    assert ran == [1, 1]
-
-
 async def test_single_keeps_the_lock_of_a_call_that_fails(
     side: Side, redis_client: redis.Redis
 ) -> None:

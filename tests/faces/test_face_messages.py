@@ -13,7 +13,6 @@ from tests.faces.face_calls import call, told
 import interlock
 import interlock.asyncio
 from interlock import MisuseWarning, NotHeldError, Options, WrongTypeError
-from interlock._core.locks.release import refusal
 from interlock.errors import AcquireTimeoutError
 
 if TYPE_CHECKING:
@@ -87,14 +86,6 @@ async def test_the_type_may_be_kept_from_us(face: Face, redis_url: str, redis_cl
     assert caught.value.found == {}
     await told(client.close())
     redis_client.acl_deluser("few")
-
-
-async def test_a_timeout_says_nothing_that_it_does_not_know(face: Face, client: Any) -> None:
-    """AcquireTimeoutError of a lock that was freed meanwhile names no holder."""
-    lock = client.lock("name")
-    error = await call(face, lambda: lock._driver.run(refusal(lock._core, 1.0)))
-    assert isinstance(error, AcquireTimeoutError)
-    assert str(error) == "lock 'name' not acquired in 1 s"
 
 
 JAVA = {

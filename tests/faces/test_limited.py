@@ -93,17 +93,6 @@ async def test_at_most_n_calls_run(stage: Stage) -> None:
     assert free(stage, 3) == 3
 
 
-async def test_each_call_brings_its_number(stage: Stage) -> None:
-    """A new number in the code takes effect with each client that has it, and nothing is set."""
-    owner, old, new = stage.owner(), stage.lock(stage.client()), stage.lock(stage.client(), n=5)
-    permits = [await owner.do(limit.acquire) for limit in (old, old, new)]
-    assert (await owner.do(old.available), await owner.do(new.available)) == (-1, 2)
-    assert await owner.do(old.running) == 3
-    for each in permits:
-        await owner.do(each.release)
-    assert free(stage) == 2
-
-
 async def test_mistakes(stage: Stage) -> None:
     """Wrong arguments raise when the limit is made or entered, and change nothing."""
     client = stage.client()

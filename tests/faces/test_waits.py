@@ -6,14 +6,12 @@ Waits for locks have cases of their own: ``tests/lock``.
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.faces.waited import WAITED, Waited
-from tests.lock.lock_like import Face, Stage, queued, sent_in, until
+from tests.lock.lock_like import Face, Stage, queued, sent_in
 
-import interlock.asyncio
 from interlock import ClosedError, ConfigError
 
 if TYPE_CHECKING:
@@ -21,9 +19,6 @@ if TYPE_CHECKING:
 
     import redis
     from tests.support.proxy import FaultProxy
-
-SLACK = 20.0
-"""Seconds that a busy machine may take for what is due."""
 
 
 @pytest.fixture(params=WAITED, ids=lambda kind: kind.name)
@@ -41,29 +36,6 @@ async def stage(
     await set_up.owner().do(kind.begin(set_up.lock(set_up.client())))
     yield set_up
     await set_up.end()
-
-
-async def test_closing_wakes_who_waits(stage: Stage, kind: Waited) -> None:
-    """A waiter gets ClosedError when its client is closed, and has taken nothing."""
-    client = stage.client()
-    before = stage.redis.get("name")
-    waiting = asyncio.create_task(stage.owner().do(kind.wait(stage.lock(client)), timeout=60))
-    await queued(client)
-    await stage.close(client)
-    with pytest.raises(ClosedError):
-        await waiting
-    assert stage.redis.get("name") == before
-
-
-async def test_a_timeout_is_kept(stage: Stage, kind: Waited) -> None:
-    """A wait in vain ends after its time and not much later, and takes nothing afterwards."""
-    owner, it = stage.owner(), stage.lock(stage.client())
-    assert not await owner.do(kind.wait(it), timeout=0)
-    began = time.monotonic()
-    assert not await owner.do(kind.wait(it), timeout=0.2)
-    assert 0.2 <= time.monotonic() - began < 0.2 + SLACK
-    await owner.do(kind.go_on(it))
-    assert await asyncio.gather(*(owner.do(kind.wait(it), timeout=0) for _ in range(3)))
 
 
 @pytest.mark.parametrize("timeout", [-2, -0.5, float("nan"), "1"])
@@ -101,35 +73,3 @@ async def test_idle_waiters_are_nearly_silent(
     await stage.close(client)
     outcomes = await asyncio.gather(*waiting, return_exceptions=True)
     assert {type(outcome) for outcome in outcomes} == {ClosedError}
-
-
-async def test_a_waiter_lives_without_messages(
-    proxy: FaultProxy, stage: Stage, kind: Waited, loaded: redis.Redis
-) -> None:
-    """With every message lost a waiter goes on within the poll cap."""
-    proxy.drop_messages = True
-    client = stage.client(proxy.url())
-    waiting = asyncio.create_task(stage.owner().do(kind.wait(stage.lock(client)), timeout=60))
-    await queued(client)
-    await until(loaded.pubsub_channels, 10, "the client listens")
-    began = time.monotonic()
-    await stage.owner().do(kind.go_on(stage.lock(stage.client())))
-    assert await asyncio.wait_for(waiting, 20)
-    assert time.monotonic() - began < 1 + SLACK
-    assert proxy.dropped_messages > 0
-
-
-async def test_a_cancelled_waiter_passes_its_turn_on(
-    kind: Waited, redis_url: str, loaded: redis.Redis
-) -> None:
-    """When the waiter in front is cancelled, the others still hear that they can go on."""
-    async with interlock.asyncio.connect(redis_url) as client:
-        it = kind.make(client, "name")
-        await kind.begin(it)()
-        waiting = [asyncio.create_task(kind.wait(it)(timeout=60)) for _ in range(3)]
-        await queued(client, count=3)
-        waiting[0].cancel()
-        await kind.go_on(it)()
-        outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 20)
-        assert isinstance(outcomes[0], asyncio.CancelledError)
-        assert all(outcomes[1:])

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.children import Child
-from tests.lock.lock_like import renewed
 from tests.support.proxy import command, drop_reply, drop_request, duplicate
 
 from interlock._core.model.tokens import REMEMBERED, Tokens
 
 if TYPE_CHECKING:
-    import redis
     from tests.lock.lock_like import Owner, Stage
     from tests.support.proxy import Action, FaultProxy
 
@@ -27,61 +22,6 @@ async def token_of(owner: Owner, lock: Any) -> int:
     token: int = (await owner.do(lambda: lock.hold)).token
     await owner.do(lock.release)
     return token
-
-
-CROWD = """
-tokens = []
-def in_threads(client):
-    for _ in range(10):
-        with client.fenced_lock("name") as hold:
-            tokens.append(hold.token)
-async def in_tasks():
-    async def work(client):
-        for _ in range(10):
-            async with client.fenced_lock("name") as hold:
-                tokens.append(hold.token)
-    async with interlock.asyncio.connect(url) as client:
-        await asyncio.gather(work(client), work(client))
-with interlock.connect(url) as client:
-    threads = [threading.Thread(target=in_threads, args=(client,)) for _ in range(2)]
-    threads.append(threading.Thread(target=asyncio.run, args=(in_tasks(),)))
-    for thread in threads: thread.start()
-    for thread in threads: thread.join()
-say(*tokens)
-"""
-
-
-def test_it_grows_over_processes(redis_url: str, redis_client: redis.Redis) -> None:
-    """No two holds in threads and tasks of several processes have the same token.
-
-    Each process sees its own tokens grow.
-    """
-    with ExitStack() as stack:
-        children = [stack.enter_context(Child(CROWD, redis_url)) for _ in range(3)]
-        seen = [[int(token) for token in child.hear(60).split()] for child in children]
-        assert [child.end()[0] for child in children] == [0, 0, 0]
-    # A process notes its tokens while it holds the lock, so in the order of the grants.
-    assert all(tokens == sorted(tokens) for tokens in seen)
-    # On a busy machine a client may hear too late that it was given the lock, and a token.
-    assert len({token for tokens in seen for token in tokens}) == 120
-    assert int(redis_client.get(COUNTER) or 0) >= max(max(tokens) for tokens in seen)
-
-
-async def test_it_stays_through_re_entry_extension_and_renewal(stage: Stage) -> None:
-    """A hold keeps its token in re-entry, extension and renewal; the server's counter agrees."""
-    lock, owner = stage.lock(stage.client(lease=6, renewed="soon")), stage.owner()
-    await owner.do(lock.acquire)
-    hold = await owner.do(lambda: lock.hold)
-    await owner.do(lock.acquire)
-    again = await owner.do(lambda: lock.hold)
-    assert (again.depth, again.token, hold.token) == (2, 1, 1)
-    await owner.do(lock.extend, 6.1)
-    await renewed(hold)
-    assert hold.valid, "it was renewed past its lease"
-    assert (hold.token, stage.redis.get(COUNTER)) == (1, b"1")
-    await owner.do(lock.release)
-    await owner.do(lock.release)
-    assert (hold.token, again.token) == (1, 1)
 
 
 async def test_it_is_never_read_again(stage: Stage) -> None:
@@ -165,19 +105,3 @@ def test_clients_that_take_many_names_do_not_remember_them_all() -> None:
     assert tokens.last("kept") == 7
     assert tokens.last("name 0") == 0
     assert tokens.last(f"name {REMEMBERED - 1}") == 1
-
-
-def test_a_token_that_another_thread_drops_is_noted_again() -> None:
-    """Many locks of two threads: one drops the oldest token while the other one notes it."""
-
-    class Shared(OrderedDict[str, int]):
-        def move_to_end(self, key: str, last: bool = True) -> None:
-            if key == "dropped":
-                del self[key]
-            super().move_to_end(key, last)
-
-    tokens = Tokens()
-    tokens._last = Shared(dropped=7, other=1)
-    tokens.note("dropped", 7)
-
-    assert tokens.last("dropped") == 7

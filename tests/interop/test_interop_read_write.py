@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 import pytest
@@ -64,17 +64,41 @@ def test_a_downgraded_writer_lets_the_other_language_read(pair: Pair) -> None:
     pair.of_second("write").ask("release")
 
 
+def test_both_languages_have_their_turns_among_several_waiters(pair: Pair) -> None:
+    """Two waiters of each language all have their turns, each soon after the one before."""
+    holder = pair.of_first("write")
+    assert holder.ask("acquire", lease=60)
+    waiting: dict[Future[Answer], Party] = {}
+    for thread in ("t2", "t3"):
+        for party in pair.at("write", thread):
+            waiting[party.wait(timeout=30)] = party
+    holder.ask("release")
+    while waiting:
+        (turn,), _ = wait(waiting, PROMPT, return_when="FIRST_COMPLETED")  # never two at a time
+        assert turn.result().value is True
+        waiting.pop(turn).ask("release")
+    assert not holder.ask("locked")
+
+
 @pytest.mark.parametrize("one_pair", ["sync>java"], indirect=True)
 def test_a_downgrade_in_python_wakes_javas_readers(one_pair: Pair) -> None:
-    """Python announces a downgrade, so a waiting Java reader enters at once; Redisson does not."""
+    """Python announces a downgrade, whether or not ours wait; Redisson does not."""
     writer, reader = one_pair.of_first("write"), one_pair.of_first("read")
-    assert writer.ask("acquire", lease=60)
-    assert reader.ask("acquire", timeout=0, lease=60)
-    waiting = one_pair.of_second("read").wait(timeout=30)
-    writer.ask("release")
-    assert waiting.result(PROMPT).value is True
-    one_pair.of_second("read").ask("release")
-    reader.ask("release")
+    other = one_pair.of_second("read")
+    for ours_wait in (False, True):
+        assert writer.ask("acquire", lease=60)
+        assert reader.ask("acquire", timeout=0, lease=60)
+        waiting = [other.wait(timeout=30)]
+        if ours_wait:
+            ours = one_pair.of_first("write", "t2")
+            waiting.append(ours.wait(timeout=30))
+        writer.ask("release")
+        assert waiting[0].result(PROMPT).value is True
+        other.ask("release")
+        reader.ask("release")
+        if ours_wait:
+            assert waiting[1].result(PROMPT).value is True
+            ours.ask("release")
 
 
 @pytest.mark.parametrize("one_pair", ["java>sync"], indirect=True)

@@ -9,15 +9,13 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lock.lock_like import queued, until
-from tests.support.holding import takes_turn
+from tests.lock.lock_like import until
 from tests.support.proxy import (
     command,
     drop_request,
     swallow_reply,
 )
 
-import interlock.asyncio
 from interlock import ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -52,24 +50,3 @@ async def test_reading_after_a_try_that_came_to_nothing(
     assert wire.hash() == {"mode": "read", reader: "1"}
     await owner.do(lock.read.release)
     await until(lambda: rw.left_behind() == set(), 5, "nothing is left")
-
-
-async def test_cancelled_waiters(rw: Stage, proxy: FaultProxy) -> None:
-    """Waiting readers and writers that are cancelled leave nothing, and those behind them enter."""
-    async with interlock.asyncio.connect(proxy.url()) as client:
-        lock, owner = rw.lock(rw.client()), rw.owner()
-        await owner.do(lock.write.acquire)
-        mine = client.read_write_lock("name")
-        waiting = [
-            asyncio.create_task(takes_turn(side))
-            for side in (mine.read, mine.write, mine.read, mine.write, mine.read)
-        ]
-        await queued(client, count=5)
-        for task in waiting[:4]:
-            task.cancel()
-        assert not waiting[4].done()
-        await owner.do(lock.write.release)
-        assert await asyncio.wait_for(waiting[4], 20)
-        results = await asyncio.gather(*waiting[:4], return_exceptions=True)
-        assert {type(result) for result in results} == {asyncio.CancelledError}
-    assert rw.left_behind() == set()

@@ -17,7 +17,6 @@ from tests.read_write.wire import Wire
 from tests.support.servers import wait_until
 
 import interlock
-from interlock import HoldLostError
 
 if TYPE_CHECKING:
     import redis
@@ -26,28 +25,6 @@ if TYPE_CHECKING:
 SLACK = 8.0
 """Seconds that a busy machine may take for next to nothing."""
 DEAD = "0a1b2c3d-60f2-4fd7-9a8c-5ad1e9f8a0ff:{}"
-
-
-async def test_a_short_lease_shortens_no_other(rw: Stage, wire: Wire) -> None:
-    """A reader with a lease of one second among longer ones ends alone.
-
-    The lock lasts as long as the longest lease of all who were in together.
-    """
-    lock, a, b, c = rw.lock(rw.client()), rw.owner(), rw.owner(), rw.owner()
-    await a.do(lock.read.acquire, lease=200)
-    await b.do(lock.read.acquire, lease=500)
-    await c.do(lock.read.acquire, lease=1)
-    short = await c.do(lambda: lock.read.hold)
-    assert 400_000 < wire.left() <= 500_000
-    await b.do(lock.read.release)
-    await until(short.lost.is_set, 5, "the short one ended")
-    with pytest.raises(HoldLostError):
-        await c.do(lock.read.release)
-    assert await a.do(lock.read.owned)
-    assert 300_000 < wire.left() <= 500_000
-    await a.do(lock.read.release)
-    # The client gives up the short one some milliseconds before it ends on the server.
-    await until(lambda: not rw.left_behind(), 5, "nothing is left")
 
 
 async def _alive(wire: Wire, count: int) -> None:
@@ -137,25 +114,6 @@ async def test_a_writer_that_stopped_reading_is_renewed_on(rw: Stage) -> None:
     assert not await other.do(rw.lock(rw.client()).read.acquire, timeout=1)
     assert hold.valid
     await owner.do(lock.write.release)
-
-
-async def test_inner_leases(rw: Stage, wire: Wire) -> None:
-    """A re-entry with a longer lease lengthens the hold; a shorter one changes nothing.
-
-    Its release takes nothing away.
-    """
-    lock, owner = rw.lock(rw.client()), rw.owner()
-    await owner.do(lock.read.acquire, lease=30)
-    await owner.do(lock.read.acquire, lease=100)
-    hold = await owner.do(lambda: lock.read.hold)
-    assert 60 < hold.remaining <= 100
-    await owner.do(lock.read.release)
-    assert [*wire.entries(hold.holder)] == [1]
-    assert min(wire.left(), wire.entries(hold.holder)[1]) > hold.remaining * 1000
-    await owner.do(lock.read.acquire, lease=1)
-    await owner.do(lock.read.release)
-    assert 60 < hold.remaining <= 100
-    assert wire.entries(hold.holder)[1] > 60_000
 
 
 async def test_a_lock_that_java_shortened_is_kept(rw: Stage, wire: Wire) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from tests.lock.lock_like import until
+from tests.lock.lock_like import kind_of, stage_of, until
 from tests.support.cards import waited_channels
 
 from interlock import ConstantBackoff
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from tests.lock.lock_like import Stage
     from tests.support.proxy import FaultProxy
+
+
+stage = stage_of(kind_of("spin"))
 
 
 class Noted:
