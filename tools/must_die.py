@@ -186,14 +186,14 @@ GROUPS = {
     ),
     31: Group(
         "readers and writers: together, past each other, or kept out",
-        "core/test_readers_and_writers.py objects/test_sharing.py read_write/test_read_write_rules.py "
+        "core/test_readers_and_writers.py objects/test_sharing.py read_write/test_read_write_lock.py "
         ""
         f"read_write/test_read_write_leases.py {_SIM}",
     ),
     32: Group(
         "a notification wakes nobody, or two, or is swallowed; a wait ends without the lock",
         "core/test_conditions.py objects/test_conditions.py condition/test_condition.py "
-        "condition/test_condition_interrupted.py core/test_simulated.py",
+        "core/test_simulated.py",
     ),
     33: Group(
         "a job or task enters another one's hold",

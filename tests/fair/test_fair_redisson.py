@@ -106,45 +106,6 @@ def test_one_who_has_waited_long_in_java_drops_nobody(places: Places, age: float
     assert places.has("p1")
 
 
-@pytest.mark.parametrize("leaver", ["j1", "p1"])
-def test_who_gives_up_drops_nobody(places: Places, java_wait: float, leaver: str) -> None:
-    """When a waiter of either language gives up, those behind it keep their places."""
-    mixed = _Mixed(places, java_wait)
-    queue = ["j0", leaver, "p2", "j3", "p4"]
-    mixed.has("a")
-    for waiter in queue:
-        mixed.has(waiter)
-    mixed.leave(leaver)
-    queue.remove(leaver)
-    assert places.waiting == queue
-    assert min(places.left.values()) > 0
-    mixed.release("a")
-    for waiter in queue:
-        assert mixed.has(waiter)
-        mixed.release(waiter)
-
-
-def test_java_finds_our_state_as_its_own(places: Places) -> None:
-    """A Python holder and waiter leave the state that Java would write.
-
-    Java does not re-enter, waits behind them, and is told.
-    """
-    places.has("2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:1")
-    places.acquire("2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:2")
-    java = Redisson(places, "91f5c0a2-7be0-4e8e-9f6e-0a4f4d3b8d1e:38")
-    assert not java.has()
-    assert not java.release()
-    assert places.waiting == [
-        "2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:2",
-        "91f5c0a2-7be0-4e8e-9f6e-0a4f4d3b8d1e:38",
-    ]
-    places.release("2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:2")
-    with places.told() as messages:
-        places.release("2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:1")
-    assert messages == [("91f5c0a2-7be0-4e8e-9f6e-0a4f4d3b8d1e:38", "0")]
-    assert java.has()
-
-
 def test_a_dead_java_waiter_counts_as_long_as_it_asked_for(places: Places) -> None:
     """A Java waiter is not taken for dead before its own deadline, and is skipped after it."""
     places.redis.rpush(QUEUE, "j0")

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support.proxy import command, drop_reply, drop_request, duplicate
 
+from interlock import WrongTypeError
 from interlock._core.model.tokens import REMEMBERED, Tokens
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Owner, Stage
     from tests.support.proxy import Action, FaultProxy
+
 
 COUNTER = "redisson_lock_token:{name}"
 
@@ -105,3 +107,44 @@ def test_clients_that_take_many_names_do_not_remember_them_all() -> None:
     assert tokens.last("kept") == 7
     assert tokens.last("name 0") == 0
     assert tokens.last(f"name {REMEMBERED - 1}") == 1
+
+
+async def test_a_plain_lock_of_the_same_name_excludes_and_draws_nothing(stage: Stage) -> None:
+    """Plain and fenced lock of one name exclude each other; only fenced holds move the counter."""
+    one, two = stage.client(), stage.client()
+    a, b = stage.owner(), stage.owner()
+    plain, fenced = one.lock("orders"), stage.lock(two, "orders")
+    await a.do(plain.acquire)
+    assert not await b.do(fenced.acquire, timeout=0)
+    await a.do(plain.release)
+    await b.do(fenced.acquire)
+    assert not await a.do(plain.acquire, timeout=0)
+    assert stage.redis.get("redisson_lock_token:{orders}") == b"1"
+    await b.do(fenced.release)
+
+
+async def test_a_fenced_re_entry_into_a_plain_hold_has_no_token(stage: Stage) -> None:
+    """A hold that began without a token gets none: the counter's value is an older hold's."""
+    client, owner = stage.client(), stage.owner()
+    await owner.do(stage.lock(client).acquire)
+    await owner.do(stage.lock(client).release)
+    plain, fenced = client.lock("name"), stage.lock(client)
+    await owner.do(plain.acquire)
+    await owner.do(fenced.acquire)
+    hold = await owner.do(lambda: fenced.hold)
+    assert (hold.depth, hold.token) == (2, None)
+    await owner.do(fenced.release)
+    await owner.do(plain.release)
+    assert stage.left_behind() == set()
+
+
+async def test_a_counter_that_is_something_else_is_not_touched(stage: Stage) -> None:
+    """When the counter's key holds no string, acquiring is an error and the lock stays free."""
+    lock, owner = stage.lock(stage.client()), stage.owner()
+    stage.redis.rpush("redisson_lock_token:{name}", "precious")
+    with pytest.raises(WrongTypeError):
+        await owner.do(lock.acquire)
+    assert stage.redis.keys() == [b"redisson_lock_token:{name}"]
+    assert stage.redis.lrange("redisson_lock_token:{name}", 0, -1) == [b"precious"]
+    stage.redis.delete("redisson_lock_token:{name}")
+    assert await owner.do(lock.acquire, timeout=0)

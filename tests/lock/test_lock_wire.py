@@ -80,25 +80,6 @@ async def test_the_conversation_is_redissons(plain: Stage, server: RedisServer) 
     ]
 
 
-async def test_redissons_own_hash_is_understood(plain: Stage) -> None:
-    """Java's lock is refused until its release message comes; Java finds ours at the same key."""
-    client, owner = plain.client(), plain.owner()
-    lock = client.lock("orders")
-    java = "2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:38"
-    plain.redis.hset("orders", java, 2)
-    plain.redis.pexpire("orders", 30_000)
-    assert await owner.do(lock.locked)
-    assert not await owner.do(lock.acquire, timeout=0.05)
-    waiting = asyncio.create_task(owner.do(lock.acquire))
-    await until(lambda: CHANNEL.encode() in plain.redis.pubsub_channels(), 5, "it subscribed")
-    plain.redis.delete("orders")
-    plain.redis.publish(CHANNEL, "0")
-    assert await asyncio.wait_for(waiting, 20)
-    holder = (await owner.do(lambda: lock.hold)).holder
-    assert plain.redis.hgetall("orders") == {holder.encode(): b"1"}
-    assert 15_000 < plain.redis.pttl("orders") <= 30_000
-
-
 on_one_server = pytest.mark.parametrize(
     "kind", ON_ONE_SERVER, indirect=True, ids=lambda kind: kind.name
 )

@@ -12,6 +12,7 @@ from interlock import ConfigError, HoldLostError, NotHeldError
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
+    from tests.support.proxy import FaultProxy
 
 
 async def _counts(owner: Any, semaphore: Any) -> tuple[int, int, int]:
@@ -165,3 +166,52 @@ async def test_held_permits_that_were_evicted_alone(leased: Stage) -> None:
     assert await _counts(owner, semaphore) == (1, 0, 1)
     await owner.do(semaphore.set_permits, 2)
     assert await _counts(owner, semaphore) == (2, 0, 2)
+
+
+CHANNEL = "redisson_sc:{name}"
+PERMANENT = 922337203685477
+JAVAS = bytes(range(240, 256))
+"""The id of a permit that a Java process has."""
+
+
+async def test_leased_is_two_round_trips(proxy: FaultProxy, leased: Stage) -> None:
+    """Acquire and release of permits with leases are one EVALSHA each, however many permits."""
+    owner, semaphore = leased.owner(), leased.lock(leased.client(proxy.url(), card=False))
+    await owner.do(semaphore.try_set_permits, 9)
+    proxy.clear_record()
+    for number in (1, 9):
+        permit = await owner.do(semaphore.acquire, number)
+        await owner.do(semaphore.release, permit)
+    assert [request.args[0] for request in proxy.record] == [b"EVALSHA"] * 4
+
+
+async def test_expired_permits_of_java_come_back(leased: Stage) -> None:
+    """Any question takes back expired permits of all holders and announces the new number.
+
+    Permanent permits stay.
+    """
+    owner, semaphore = leased.owner(), leased.lock(leased.client())
+    leased.redis.set("name", 0)
+    now = int(leased.redis.time()[0] * 1000)
+    leased.redis.zadd("{name}:timeout", {JAVAS: now - 5, b"p" * 16: PERMANENT, b"q" * 16: now - 1})
+    with leased.redis.pubsub() as heard:
+        heard.subscribe(CHANNEL)
+        assert await owner.do(semaphore.available_permits) == 2
+        messages: list[Any] = []
+        await until(
+            lambda: messages.append(heard.get_message()) or len([m for m in messages if m]) == 2,
+            5,
+            "the message came",
+        )
+    assert [each["data"] for each in messages if each] == [1, b"2"]
+    assert leased.redis.zrange("{name}:timeout", 0, -1) == [b"p" * 16]
+    assert await owner.do(semaphore.acquired_permits) == 1
+    assert await owner.do(semaphore.permits) == 3
+
+
+async def test_the_leases_have_the_ttl_of_the_number(leased: Stage) -> None:
+    """The zset lives as long as a number with a TTL does, as it does for Java."""
+    owner, semaphore = leased.owner(), leased.lock(leased.client())
+    leased.redis.set("name", 3, ex=1000)
+    await owner.do(semaphore.acquire)
+    assert 900 < leased.redis.ttl("{name}:timeout") <= 1000
