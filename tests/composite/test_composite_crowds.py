@@ -3,41 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.composite.table import Table
 from tests.lock.children import Child
-from tests.lock.interrupting import Blow, SecondBlow
-from tests.support.cards import own_keys
-from tests.support.patience import GIVE_UP
-from tests.support.servers import wait_until
 
 import interlock
-from interlock._core.locks.base import Acquire
-from interlock._core.locks.composite import AcquireAll, Composite, CompositeHold, ReleaseAll
-from interlock._core.locks.multi_lock import MultiLock
-from interlock._core.locks.release import Release
-from interlock._core.model.hold import Hold
-from interlock._core.queue.places import Queues
-from interlock._core.upkeep.garbage import Garbage
-from interlock._core.upkeep.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from tests.support.servers import RedisServer
 
 CROWD = 20
 NAMES = "abcdef"
-ENDING = (
-    *(Acquire, AcquireAll, Release, ReleaseAll, Composite, MultiLock),
-    *(Hold, CompositeHold, Session, Garbage, Queues),
-)
-"""Whose methods end what is interrupted."""
 
 
 async def test_random_subsets(table: Table) -> None:
@@ -128,67 +110,3 @@ def test_killed(servers: Sequence[RedisServer], kind: str) -> None:
         lock.release()
         for client in clients:
             client.close()
-
-
-@contextlib.contextmanager
-def _three(
-    servers: Sequence[RedisServer],
-) -> Iterator[tuple[list[interlock.Client], Callable[[], bool], list[interlock.Lock]]]:
-    """Give clients of three servers, what tells whether a key is left there, and a lock of each."""
-    with contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(interlock.connect(s.url(), lease=60)) for s in servers[:3]]
-        lookers = [stack.enter_context(server.client()) for server in servers[:3]]
-        locks = [client.lock("name") for client in clients]
-        yield clients, lambda: any(own_keys(each) for each in lookers), locks
-
-
-@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-def test_a_second_ctrl_c_while_the_first_is_undone(
-    servers: Sequence[RedisServer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Wherever Ctrl-C strikes, and again in the undo, all members are held or none is."""
-    with _three(servers) as (clients, left, locks):
-        lock = interlock.MultiLock(*locks)
-        with lock:
-            pass  # the servers know the scripts from now on
-        second, blow = SecondBlow(monkeypatch, *ENDING), Blow(1, returns=False)
-        while blow.struck:
-            # Each distance comes now and then.
-            second.after(blow, blow.at * 11 % 120 + 1)
-            with contextlib.suppress(KeyboardInterrupt), blow:
-                lock.acquire()
-            holds = [one.hold for one in locks]
-            assert all(holds) or holds == [None] * 3, f"{blow} left {holds}"
-            if all(holds):
-                lock.release()
-            wait_until(lambda: not left(), 10, f"{blow} leaves nothing")
-            assert not [hold for c in clients for hold in c._over.session.live], f"{blow}"
-            blow = blow.next()
-    assert blow.at > 100
-
-
-@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_second_ctrl_c_while_a_reentry_is_undone(
-    servers: Sequence[RedisServer], monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    """No member goes down twice for one re-entry, by hand or by a block."""
-    with _three(servers) as (clients, left, _):
-        named = [client.lock("name") for client in clients]
-        lock: Any = (interlock.MultiLock if kind == "multi" else interlock.RedLock)(*named)
-        with lock, lock:
-            pass  # the servers know the scripts from now on
-        second, blow = SecondBlow(monkeypatch, *ENDING), Blow(1, returns=False)
-        while blow.struck:
-            assert lock.acquire()
-            second.after(blow, blow.at * 11 % 120 + 1)
-            with contextlib.suppress(KeyboardInterrupt), blow:
-                lock.acquire()
-                lock.release()
-                with lock:
-                    pass
-            while lock.hold is not None:
-                lock.release()
-            wait_until(lambda: not left(), GIVE_UP, f"{blow} leaves nothing")
-            blow = blow.next()
-    assert blow.at > 100

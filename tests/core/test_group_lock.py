@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     import redis
 
+
 NAME, CHANNEL = "stock", "redisson_lock__channel:{stock}"
 
 

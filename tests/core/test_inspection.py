@@ -97,23 +97,6 @@ def test_the_queue_is_told_in_its_order(
         assert "3 in 2 clients, first " in capsys.readouterr().out
 
 
-def test_a_card_tells_more_of_who_stands_in_the_queue(redis_url: str, client: Client) -> None:
-    """It is told once, in its place, with its process and thread; a waiter without a place follows."""
-    with (
-        connect(redis_url, lease=3) as other,
-        contextlib.ExitStack() as waiters,
-        client.lock(NAME),
-    ):
-        waiters.enter_context(waiting(other.spin_lock(NAME), client, 1))
-        waiters.enter_context(waiting(other.lock(NAME), client, 2))
-        wait_until(lambda: all(e.thread for e in described(client).waiters), 10, "cards tell")
-        info = described(client)
-        assert [each.position for each in info.waiters] == [1, None]
-        assert [each.thread[-2] for each in info.waiters] == ["2", "1"]
-        assert {each.client.pid for each in info.waiters} != {None}
-        assert info.waiter_count == 2
-
-
 def test_readers_and_writers_are_told_in_their_order(
     redis_url: str, client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:

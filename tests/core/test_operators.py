@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import os
-import socket
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
     from interlock.inspection import LockInfo
 
 HERE = Path(__file__).name
-LONG = 60.0
-"""Seconds: a longer lease than `Options.lease`, so that the card is written at once."""
 FACTORIES = ("lock", "fair_lock", "fenced_lock", "group_lock", "spin_lock", *SIDES)
 
 
@@ -70,31 +66,6 @@ def line_above() -> str:
     assert frame is not None
     assert frame.f_back is not None
     return f"{HERE}:{frame.f_back.f_lineno - 1}"
-
-
-@pytest.mark.parametrize("factory", FACTORIES)
-@pytest.mark.parametrize("way", ["acquire", "with", "trying"])
-def test_a_card_tells_whose_a_hold_is(
-    factory: str, way: str, client: Client, other: Client
-) -> None:
-    """Host, process, thread and line of the acquire, however that was made."""
-    lock = make(client, factory, "name", lease=LONG)
-    with contextlib.ExitStack() as stack:
-        if way == "acquire":
-            lock.acquire()
-            line = line_above()
-            stack.callback(lock.release)
-        elif way == "with":
-            stack.enter_context(lock)
-            line = line_above()
-        else:
-            stack.enter_context(lock.trying())
-            line = line_above()
-        [holder] = described(other, told).holders
-        assert holder.place.endswith(f"/{line}")
-        assert (holder.client.host, holder.client.pid) == (socket.gethostname(), os.getpid())
-        assert "MainThread" in holder.thread
-        assert (holder.lease, holder.renewed) == (LONG, False)
 
 
 def test_errors_know_the_holds_of_their_own_client(client: Client) -> None:

@@ -24,7 +24,7 @@ import interlock.asyncio
 from interlock import AcquireTimeoutError, ConfigError, NotHeldError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     import redis
     from tests.lock.lock_like import Face
@@ -139,19 +139,6 @@ async def test_a_call_waits_as_long_as_told(side: Side, redis_client: redis.Redi
         await side.call(fails)
     assert own_keys(redis_client) == set()
     assert ran == []
-
-
-async def test_locked_is_a_context_manager(side: Side, redis_client: redis.Redis) -> None:
-    """`locked` without fields holds its lock in a with statement too, again and again."""
-    guard = side.client.locked("{{pay}}", lease=5)
-    for _ in range(2):
-        hold = await side.call(lambda: side.face.enter(guard))
-        assert hold.valid
-        assert own_keys(redis_client) == {"{pay}"}
-        await side.call(hold.release)
-    assert own_keys(redis_client) == set()
-    with pytest.raises(ConfigError, match="'order_id'"):
-        side.face.enter(side.client.locked("pay:{order_id}"))
 
 
 async def test_locked_in_blocks_and_exit_stacks(redis_url: str, redis_client: redis.Redis) -> None:
@@ -421,21 +408,6 @@ def test_names_come_from_the_arguments_of_the_call(
     with interlock.connect(redis_url) as client:
         client.locked("pay:{order_id}")(with_session)(42, 10)
     assert found == [{"pay:42"}]
-
-
-def test_a_function_whose_result_is_a_coroutine(redis_url: str) -> None:
-    """A plain function that returns a coroutine would run without the lock: that is an error."""
-
-    async def later() -> None:
-        raise AssertionError
-
-    def plain() -> Coroutine[Any, Any, None]:
-        return later()
-
-    with interlock.connect(redis_url) as client:
-        for decorator in (client.locked("name"), client.single("name", min_hold=30)):
-            with pytest.raises(TypeError, match="would run without the lock"):
-                decorator(plain)()
 
 
 async def test_a_call_in_a_cancelled_scope_keeps_its_lock(

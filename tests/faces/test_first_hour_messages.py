@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-import time
 import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.faces.face_calls import call, told
-from tests.support.holding import acquires
-from tests.support.patience import let_others_run
+from tests.support.servers import RedisServer
 
 import interlock
+import interlock.asyncio
 from interlock import ConfigError, MisuseWarning, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from tests.lock.lock_like import Face
-    from tests.support.servers import RedisServer
 
 
 @pytest.fixture
@@ -160,17 +158,34 @@ async def test_a_failed_release_tells_the_rest(face: Face, fresh_server: RedisSe
     fresh_server.resume()
 
 
-async def test_closing_takes_one_timeout(fresh_server: RedisServer) -> None:
-    """Closing an asyncio client of a silent server takes about one command timeout."""
-    client = interlock.asyncio.connect(fresh_server.url(), command_timeout=1.0)
-    await client.lock("name").acquire()
-    fresh_server.pause()
-    waiting = asyncio.create_task(acquires(client.lock("other")))
-    await let_others_run()
-    started = time.monotonic()
-    with pytest.raises(ServerUnavailableError, match="what was held ends with its lease"):
-        await client.close()
-    assert time.monotonic() - started < 1.6
-    with suppress(interlock.InterlockError):
-        await waiting
-    fresh_server.resume()
+def test_the_sync_face_in_a_loop_warns_after_a_first_use_elsewhere(redis_url: str) -> None:
+    """A client that was used before the loop began warns of its first call in the loop."""
+    with interlock.connect(redis_url) as client:
+        client.lock("name").locked()
+
+        async def use() -> None:
+            with client.lock("name"):
+                pass
+
+        with pytest.warns(MisuseWarning, match="blocks the running event loop"):
+            asyncio.run(use())
+
+
+async def test_the_event_of_a_loss_is_no_truth_value_in_a_task(redis_url: str) -> None:
+    """``if hold.lost`` is an error in a task, too."""
+    async with interlock.asyncio.connect(redis_url) as client, client.lock("name") as hold:
+        with pytest.raises(TypeError, match="is_set"):
+            bool(hold.lost)
+
+
+@pytest.mark.parametrize("error", [ValueError("mine"), SystemExit(3)])
+def test_a_client_that_cannot_release_keeps_the_error_of_the_body(error: BaseException) -> None:
+    """If the server is gone, the block of a client raises the body's own exception."""
+    with RedisServer() as own:
+        with pytest.raises(type(error)) as raised:  # noqa: SIM117 - the server goes inside
+            with interlock.connect(own.url(), outage_timeout=0.2, command_timeout=0.2) as client:
+                client.lock("name").acquire()
+                own.kill()
+                raise error
+        assert raised.value is error
+        assert "interlock: " in raised.value.__notes__[0]

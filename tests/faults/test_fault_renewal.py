@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.lock_like import renewed, until
 from tests.support.cards import own_keys
-from tests.support.faults import blackhole, command, drop_reply
+from tests.support.faults import command, drop_reply
 
 from interlock import ClosedError, NotHeldError, ServerUnavailableError
 from interlock._core.scripts import locks as scripts
@@ -226,17 +226,6 @@ async def test_close_while_the_server_is_away(
     with pytest.raises((NotHeldError, ClosedError)):
         await owner.do(lock.release)
     fresh_server.restart() if kind == "refused" else fresh_server.resume()
-
-
-async def test_close_of_a_half_dead_server(stage: Stage, proxy: FaultProxy) -> None:
-    """A server that never answers the releases delays closing by one time-out only."""
-    client, owner = stage.client(command_timeout=1.0), stage.owner()
-    await owner.do(client.lock("name").acquire)
-    proxy.on_request(command("EVAL"), blackhole)
-    took, error = await _closed_in(stage, client)
-    assert took < 2 * 1.0 + NOISE
-    assert error is not None
-    assert proxy.fired
 
 
 async def test_close_with_waiters_while_the_server_is_away(
