@@ -2,26 +2,643 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
-from tests.first_hour.commands import COMMANDS
-from tests.first_hour.connecting import CONNECTING
-from tests.first_hour.locks import LOCKS
-from tests.first_hour.mistake import LONGEST, Mistake, lines_of_ours, read
-from tests.first_hour.objects import OBJECTS
-from tests.first_hour.tasks import TASKS
 
-if TYPE_CHECKING:
-    from pathlib import Path
+LONGEST = 15
+"""Lines of the longest text that anybody has to read."""
+SYNC = "import interlock\n\nclient = interlock.connect()\n"
+ASYNC = (
+    "import asyncio\nimport interlock.asyncio\n\n\nasync def main():\n{}\n\nasyncio.run(main())\n"
+)
+ASYNC_CLIENT = "async with interlock.asyncio.connect() as client:\n"
 
-TABLE = [*LOCKS, *OBJECTS, *TASKS, *CONNECTING, *COMMANDS]
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One row of the table.
+
+    Attributes:
+        name: What it is about.
+        program: A program of Python; or a command, as its words.
+        says: What the user must read, each part of it.
+        code: The exit code.
+        never: What must not be read.
+    """
+
+    name: str
+    program: str | tuple[str, ...]
+    says: tuple[str, ...]
+    code: int = 1
+    never: tuple[str, ...] = ()
+
+
+def sync(name: str, body: str, *says: str, code: int = 1) -> Mistake:
+    """Return a mistake of a program for threads, with `client`."""
+    return Mistake(name, SYNC + textwrap.dedent(body).strip() + "\n", says, code)
+
+
+def task(name: str, body: str, *says: str, code: int = 1) -> Mistake:
+    """Return a mistake of a task, with `client`."""
+    inside = textwrap.indent(textwrap.dedent(body).strip(), "    ")
+    block = textwrap.indent(ASYNC_CLIENT + inside, "    ")
+    return Mistake(name, ASYNC.format(block), says, code)
+
+
+def program(name: str, body: str, *says: str, code: int = 1) -> Mistake:
+    """Return a mistake of a program that stands alone."""
+    return Mistake(name, textwrap.dedent(body).strip() + "\n", says, code)
+
+
+def command(name: str, line: str, *says: str, code: int) -> Mistake:
+    """Return a mistake on the command line; words do not contain spaces."""
+    return Mistake(name, tuple(line.split()), says, code)
+
+
+def read(mistake: Mistake, folder: Path, url: str) -> tuple[int, str]:
+    """Run the program of *mistake*, and return its exit code and what its author reads.
+
+    ``URL_PORT`` in it stands for the port of a real server at *url*.
+    """
+    port = url.rpartition(":")[2].partition("/")[0]
+
+    def real(text: str) -> str:
+        return text.replace("URL_PORT", port)
+
+    if isinstance(mistake.program, str):
+        path = folder / "program.py"
+        path.write_text(real(mistake.program))
+        words = [sys.executable, str(path)]
+    else:
+        words = [sys.executable, "-m", "interlock", *map(real, mistake.program)]
+    kept = {name: value for name, value in os.environ.items() if "INTERLOCK" not in name}
+    done = subprocess.run(
+        words,
+        env={**kept, "INTERLOCK_URL": url},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+    )
+    return done.returncode, done.stderr + done.stdout
+
+
+def lines_of_ours(text: str) -> int:
+    """Return how many lines of *text* are not frames of Python's own library, or of trio."""
+    library = str(Path(asyncio.__file__).parents[1])
+    count, inside = 0, False
+    for told in text.strip().splitlines():
+        line = re.sub(r"^ *\| ?", "", told)  # of a group of errors
+        if line.lstrip().startswith('File "'):
+            inside = f'File "{library}' in line and "site-packages" not in line
+            inside = inside or "/site-packages/trio/" in line
+        elif not line.startswith("    "):
+            inside = False
+        count += not inside
+    return count
+
+
+_USE = 'with interlock.connect("{}") as client, client.lock("x"):\n    pass\n'
+
+
+def _url(name: str, url: str, *says: str) -> Mistake:
+    return program(name, "import interlock\n\n" + _USE.format(url), *says)
+
+
+TABLE = [
+    program(
+        "the class as a factory",
+        """
+        import interlock, redis
+        interlock.Lock(redis.Redis(), "x")
+        """,
+        "TypeError",
+        "client.lock(name)",
+    ),
+    program(
+        "a decorator of the package",
+        """
+        import interlock
+        @interlock.locked("x")
+        def work(): ...
+        """,
+        "AttributeError",
+        "use interlock.connect(url).locked(...)",
+    ),
+    program(
+        "the class of the client",
+        """
+        import interlock
+        interlock.Client("redis://localhost")
+        """,
+        "TypeError",
+        "interlock.connect(url)",
+    ),
+    sync("seconds in place of blocking", 'client.lock("a").acquire(5)', "timeout=seconds"),
+    sync("a name that is no text", "client.lock(42)", "a name must be a str, not int"),
+    sync(
+        "a release that was not acquired",
+        "client.lock('x').release()",
+        "NotHeldError",
+        "not held by",
+    ),
+    sync(
+        "a release by another thread",
+        """
+        import threading
+        lock = client.lock("x")
+        lock.acquire()
+        def release():
+            try:
+                lock.release()
+            finally:
+                lock.locked()
+        thread = threading.Thread(target=release, name="another")
+        thread.start()
+        thread.join()
+        lock.release()
+        """,
+        "NotHeldError",
+        "thread 'another'",
+        "held by thread 'MainThread' of this client",
+        code=0,
+    ),
+    sync(
+        "a lease that ends in the block",
+        """
+        import time
+        with client.lock("x", lease=0.2):
+            time.sleep(0.5)  # longer than the lease
+        """,
+        "HoldLostError",
+        "lease",
+    ),
+    sync(
+        "a timeout in milliseconds",
+        """
+        with client.lock("x", timeout=100000):
+            pass
+        """,
+        "MisuseWarning",
+        "is 1,667 minutes",
+        "milliseconds",
+        code=0,
+    ),
+    sync(
+        "try_lock in an if",
+        """
+        if client.try_lock("job"):
+            print("works")
+        """,
+        "TypeError",
+        "use `with`",
+    ),
+    sync(
+        "try_lock and acquire",
+        """
+        with client.try_lock("x") as hold:
+            hold.acquire()
+        """,
+        "AttributeError",
+        "acquire() of the lock",
+    ),
+    sync("ttl of a hold", "with client.lock('x') as hold: hold.ttl", "use remaining"),
+    sync(
+        "a hold that is refreshed",
+        "with client.lock('x') as hold: hold.refresh()",
+        "use extend(lease)",
+    ),
+    sync(
+        "a multi lock whose second member is held",
+        """
+        import threading
+        client.lock("b").acquire()
+        def work():
+            with client.multi_lock(client.lock("a"), client.lock("b"), timeout=0.2):
+                pass
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        client.lock("b").release()
+        """,
+        "multi lock 'a + b' not acquired in 0.2 s; lock 'b' is held by thread 'MainThread'",
+        code=0,
+    ),
+    sync(
+        "a lock that is asked for again by another thread",
+        """
+        import threading
+        with client.lock("x"):
+            def work():
+                try:
+                    with client.lock("x", timeout=0.1):
+                        pass
+                except interlock.AcquireTimeoutError as error:
+                    print(error)
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        """,
+        "lock 'x' not acquired in 0.1 s",
+        "thread 'MainThread' of this client",
+        code=0,
+    ),
+    sync(
+        "a lock of the process that forked this one",
+        """
+        import os
+        lock = client.lock("x")
+        with lock as hold:
+            child = os.fork()
+            if not child:
+                for wrong in (lock.release, hold.ensure, client.lock("x", timeout=0).__enter__):
+                    try:
+                        wrong()
+                    except interlock.InterlockError as error:
+                        print(type(error).__name__, error, flush=True)
+                os._exit(0)
+            os.waitpid(child, 0)
+        """,
+        "NotHeldError lock 'x' is not held by thread 'MainThread'",
+        "NotHeldError 'x' belongs to the process that forked this one",
+        "not acquired in 0 s; held by the process that forked this one",
+        code=0,
+    ),
+    sync(
+        "a block that a forked process leaves, too",
+        """
+        import os
+        with client.lock("x"):
+            if child := os.fork():
+                os.waitpid(child, 0)
+        """,
+        "NotHeldError",
+        "this process was forked, and holds none of its parent's locks",
+        code=0,
+    ),
+    sync(
+        "the truth of the loss",
+        """
+        with client.lock("x") as hold:
+            if hold.lost:
+                pass
+        """,
+        "TypeError",
+        "hold.lost.is_set()",
+    ),
+    sync(
+        "names in place of locks", 'client.multi_lock("a", "b")', "client.lock('a')", "not a name"
+    ),
+    sync("a list of locks", 'client.multi_lock([client.lock("a"), client.lock("b")])', "*locks"),
+    sync("values of a group as one text", 'client.group_lock("rooms", "12")', "['12']"),
+    sync("a rate limiter", 'client.get_rate_limiter("x")', "AttributeError", "acquire(lease=1)"),
+    sync(
+        "more permits than there are",
+        """
+        client.semaphore("a", permits=2).acquire(5, timeout=0.5)
+        """,
+        "MisuseWarning",
+        "semaphore 'a' has 2 permits in all, and 5 are wanted together",
+        "add_permits(3)",
+        code=0,
+    ),
+    sync(
+        "a permit that nobody kept",
+        """
+        client.leased_semaphore("x", permits=1).acquire()
+        """,
+        "MisuseWarning",
+        code=0,
+    ),
+    sync("a condition that is not held", 'client.condition("x").wait()', "NotHeldError"),
+    sync(
+        "a call in place of a function",
+        """
+        def work():
+            print("works")
+        client.election("x").run(work())
+        """,
+        "TypeError",
+        "a callback must be callable, not None",
+    ),
+    task(
+        "try_lock in an if, of tasks",
+        """
+        if client.try_lock("x"):
+            print("enters")
+        """,
+        "TypeError",
+        "use `async with`",
+    ),
+    program(
+        "a client of tasks under trio",
+        """
+        import interlock.asyncio, trio
+        async def main():
+            client = interlock.asyncio.connect()
+            async with client.lock("x"):
+                pass
+        trio.run(main)
+        """,
+        "RuntimeError",
+        "with trio, use a client of interlock.trio.connect()",
+    ),
+    program(
+        "an error of the package for tasks",
+        """
+        from interlock.asyncio import AcquireTimeoutError
+        """,
+        "ImportError",
+        "use interlock.AcquireTimeoutError, which both faces have",
+    ),
+    task(
+        "a release by another task",
+        """
+        lock = client.lock("x")
+        await lock.acquire()
+        await asyncio.create_task(lock.release(), name="another")
+        """,
+        "NotHeldError",
+        "task 'another'",
+        "of this client",
+    ),
+    task(
+        "a task that only acquires",
+        """
+        await asyncio.create_task(client.lock("x").acquire())
+        """,
+        "RuntimeError",
+        "await it",
+        "timeout=",
+    ),
+    task(
+        "a timeout of asyncio's around a wait",
+        """
+        async with interlock.asyncio.connect() as other, other.lock("x"):
+            async with asyncio.timeout(0.1):
+                async with client.lock("x"):
+                    print("enters")
+        """,
+        'async with client.lock("x"):',
+        "TimeoutError",
+    ),
+    task(
+        "a group with a wait whose other task fails",
+        """
+        async def wait():
+            async with client.lock("x"):
+                print("enters")
+        async def fail():
+            while not await client.lock("x").locked():
+                pass
+            raise ValueError("no such order")
+        async with interlock.asyncio.connect() as other, other.lock("x"):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(wait())
+                group.create_task(fail())
+        """,
+        "ValueError: no such order",
+    ),
+    program(
+        "a timeout of trio's around a wait",
+        """
+        import interlock.trio, trio
+        async def main():
+            async with interlock.trio.connect() as client, interlock.trio.connect() as other:
+                async with other.lock("x"):
+                    with trio.fail_after(0.1):
+                        async with client.lock("x"):
+                            print("enters")
+        trio.run(main)
+        """,
+        'async with client.lock("x"):',
+        "TooSlowError",
+    ),
+    task(
+        "a block of an acquire",
+        """
+        async with client.lock("x").acquire() as hold:
+            print("enters")
+        """,
+        "TypeError",
+        "acquire() is no block",
+        "async with client.lock(name)",
+    ),
+    task(
+        "a locked() that is not awaited",
+        """
+        if client.lock("x").locked():
+            print("locked")
+        """,
+        "TypeError",
+        "locked has not run yet and has no truth value: write `await` in front of it",
+    ),
+    task(
+        "an acquire that is not awaited",
+        """
+        client.lock("x").acquire()
+        """,
+        "never awaited",
+        code=0,
+    ),
+    _url(
+        "no server",
+        "redis://127.0.0.1:1",
+        "ServerUnavailableError",
+        "cannot connect to 127.0.0.1:1: Connection refused",
+    ),
+    _url("no scheme", "localhost:6379", "ConfigError", "redis://"),
+    _url(
+        "a typo in an option", "redis://localhost?socket_timout=3", "did you mean 'socket_timeout'?"
+    ),
+    _url(
+        "an option of a client in the URL",
+        "redis://localhost?lease=3",
+        "unknown option",
+        "connect(",
+    ),
+    _url(
+        "a cluster URL for a plain server",
+        "redis+cluster://127.0.0.1:URL_PORT",
+        "cluster",
+        "redis://",
+    ),
+    _url(
+        "a Sentinel URL for a plain server",
+        "redis+sentinel://127.0.0.1:URL_PORT/main",
+        "is not a Sentinel",
+    ),
+    _url("TLS at a plain server", "rediss://127.0.0.1:URL_PORT", "TLS", "redis://"),
+    _url(
+        "a password that the server does not want", "redis://:secret@127.0.0.1:URL_PORT", "password"
+    ),
+    program(
+        "a wrong URL in the environment",
+        """
+        import os
+        os.environ["INTERLOCK_URL"] = "localhost:6379"
+        import interlock
+        interlock.connect()
+        """,
+        "redis://",
+        "the URL is that of INTERLOCK_URL",
+    ),
+    program(
+        "options in a dict",
+        """
+        import interlock
+        interlock.connect("redis://localhost", options={"lease": 3})
+        """,
+        "TypeError",
+        "connect(url, lease=10)",
+    ),
+    program(
+        "the timeout of a client",
+        """
+        import interlock
+        interlock.connect("redis://localhost", timeout=3)
+        """,
+        "client.lock(name, timeout=seconds)",
+        "command_timeout=seconds",
+    ),
+    program(
+        "a Ctrl-C that ends a wait",
+        """
+        import interlock, os, signal, threading
+        with interlock.connect() as other, interlock.connect() as client:
+            other.lock("x").acquire()
+            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+            client.lock("x").acquire()
+        """,
+        "KeyboardInterrupt",
+        code=-2,
+    ),
+    program(
+        "the port of a web server",
+        """
+        import http.server, threading, interlock
+        class Quiet(http.server.SimpleHTTPRequestHandler):
+            def log_message(self, *args): ...
+        server = http.server.HTTPServer(("127.0.0.1", 0), Quiet)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with interlock.connect(f"redis://127.0.0.1:{server.server_port}") as client:
+            client.lock("x").acquire()
+        """,
+        "is not a Redis server",
+    ),
+    program(
+        "an option of redis-py",
+        """
+        import interlock
+        interlock.connect("redis://localhost", socket_timeout=10)
+        """,
+        "socket_timeout",
+        "command_timeout",
+    ),
+    program(
+        "a client of redis-py",
+        """
+        import interlock, redis
+        interlock.connect(redis.Redis())
+        """,
+        "Client.from_redis(client)",
+    ),
+    program(
+        "no URL",
+        """
+        import os
+        for name in ("INTERLOCK_URL", "REDIS_URL"):
+            os.environ.pop(name, None)
+        import interlock
+        interlock.connect().close()
+        """,
+        "EmbeddedWarning",
+        "only your processes on this machine share",
+        "set INTERLOCK_URL",
+        code=0,
+    ),
+    program(
+        "missing rights",
+        """
+        import interlock, os, redis
+        url = os.environ["INTERLOCK_URL"]
+        server = redis.Redis.from_url(url)
+        server.execute_command("ACL", "SETUSER", "poor", "on", ">pw", "~*", "&*", "+ping", "+hello")
+        try:
+            with interlock.connect(url.replace("redis://", "redis://poor:pw@")) as client:
+                client.lock("x").acquire()
+        finally:
+            server.execute_command("ACL", "DELUSER", "poor")
+        """,
+        "does not permit this user",
+        "`interlock doctor` prints the rights",
+    ),
+    program(
+        "fakeredis",
+        """
+        import interlock, redis
+        class FakeRedis(redis.Redis): ...
+        FakeRedis.__module__ = "fakeredis._connection"
+        interlock.Client.from_redis(FakeRedis())
+        """,
+        "fakeredis",
+        "interlock_fake",
+    ),
+    program(
+        "a module that is not loaded",
+        """
+        import interlock
+        interlock.trio.connect("redis://localhost")
+        """,
+        "AttributeError: interlock.trio is not loaded: write import interlock.trio",
+    ),
+    program(
+        "await of a client for threads",
+        """
+        import asyncio, interlock
+        async def main():
+            client = await interlock.connect("redis://localhost")
+        asyncio.run(main())
+        """,
+        "TypeError",
+        "can't be used in 'await' expression",
+    ),
+    command(
+        "a lease of a command in milliseconds",
+        "run --lease 30000 job -- true",
+        "was it meant in milliseconds",
+        code=0,
+    ),
+    command(
+        "a command without a server",
+        "run --url redis://127.0.0.1:1 job -- true",
+        "cannot connect to 127.0.0.1:1",
+        code=69,
+    ),
+    Mistake(
+        "doctor without a server",
+        ("doctor", "--url", "redis://127.0.0.1:1"),
+        ("cannot connect to 127.0.0.1:1",),
+        69,
+        never=("ACL", "acl"),
+    ),
+]
 
 
 @pytest.mark.parametrize("mistake", TABLE, ids=lambda mistake: mistake.name.replace(" ", "-"))
 def test_a_mistake_is_told(mistake: Mistake, redis_url: str, tmp_path: Path) -> None:
     """The author of a mistake reads what is wrong and what to write, in a few lines."""
-    code, text = read(mistake, tmp_path, redis_url, {})
+    code, text = read(mistake, tmp_path, redis_url)
     assert code == mistake.code, text
     for part in mistake.says:
         assert part in text
