@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.monitoring.serving import served
+from tests.operations.on_call import ORDERS, STOCK, deadlock
 from tests.support.patience import GIVE_UP
 
 import interlock
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.filterwarnings("ignore:the sync face of interlock")
 
 AXE = Path(__file__).parent / "axe.min.js"
-STOCK, ORDERS = "stock:7", "orders:42"
 
 
 @pytest.fixture
@@ -41,34 +41,6 @@ def console(server: RedisServer) -> Iterator[str]:
     """Give the URL of a console."""
     with served(server.url()) as url:
         yield url
-
-
-@contextmanager
-def deadlock(url: str) -> Iterator[None]:
-    """Let two threads wait for each other until the block is left."""
-    both = threading.Barrier(2)
-
-    def take(client: Client, first: str, second: str) -> None:
-        with suppress(InterlockError), client.lock(first):
-            both.wait(GIVE_UP)
-            with client.lock(second):
-                pass
-
-    # Cards come with each renewal, so a short lease makes a deadlock certain soon.
-    with interlock.connect(url, lease=3) as one, interlock.connect(url, lease=3) as other:
-        ways = ((one, STOCK, ORDERS), (other, ORDERS, STOCK))
-        threads = [
-            threading.Thread(target=take, args=way, name=f"has {way[1]}", daemon=True)
-            for way in ways
-        ]
-        for thread in threads:
-            thread.start()
-        yield
-        # In a thread: the driver of the browser has an event loop in this one.
-        closing = threading.Thread(target=other.close)
-        closing.start()
-        for thread in (closing, *threads):
-            thread.join(GIVE_UP)
 
 
 def violations(page: Page) -> list[str]:

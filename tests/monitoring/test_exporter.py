@@ -6,18 +6,15 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import urllib.request
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from tests.monitoring.serving import served
-from tests.operations.ring import Ring
 from tests.support.cluster import ClusterServers
 from tests.support.patience import GIVE_UP, wait_until
-from tests.support.renewal import renews_soon
 
 import interlock
 from interlock import Options
@@ -62,51 +59,6 @@ def test_the_fleet_is_counted(client: Client, redis_url: str) -> None:
         assert name in text
 
 
-def test_an_election_is_no_long_wait_and_no_long_hold(fresh_server: RedisServer) -> None:
-    """Standbys wait for as long as the leader leads, so alerts on times leave elections out."""
-    url = fresh_server.url()
-    registry = CollectorRegistry()
-    registry.register(Fleet(*open_url(url, Options()), max_age=0))
-    with renews_soon(interlock.connect(url)) as leading, ExitStack() as stack:
-        standing = stack.enter_context(renews_soon(interlock.connect(url)))
-        with leading.election("boss"):
-
-            def stand() -> None:
-                with suppress(interlock.ClosedError):
-                    standing.election("boss").acquire()
-
-            standby = threading.Thread(target=stand)
-            standby.start()
-
-            def on_cards() -> bool:
-                info = leading.describe("boss")
-                told = info is not None and info.held_for is not None
-                return told and any(each.waited is not None for each in info.waiters)
-
-            wait_until(on_cards, GIVE_UP, "cards tell of the term and of the wait")
-            text = generate_latest(registry).decode()
-            standing.close()
-            standby.join(GIVE_UP)
-    assert 'interlock_locks_waiters{kind="election"} 1.0' in text
-    assert "interlock_locks_longest_wait_seconds 0.0" in text
-    assert "interlock_wait_age_seconds_gcount 0.0" in text
-    assert "interlock_locks_oldest_hold_seconds 0.0" in text
-
-
-def test_deadlocks_are_counted(fresh_server: RedisServer) -> None:
-    """A scrape counts the locks of a ring that an earlier one has seen, until it is broken."""
-    url = fresh_server.url()
-    registry = CollectorRegistry()
-    registry.register(Fleet(*open_url(url, Options()), max_age=0))
-
-    def counted(number: int) -> bool:
-        return f"interlock_deadlocked_locks {number}.0" in generate_latest(registry).decode()
-
-    with Ring(url):
-        wait_until(lambda: counted(5), GIVE_UP, "five locks are counted")
-    assert counted(0)
-
-
 def test_a_cluster_is_counted_and_shown() -> None:
     """The exporter counts the locks of all nodes, and the console shows them."""
     names = [f"orders:{number}" for number in range(12)]
@@ -139,15 +91,6 @@ def test_a_server_that_is_gone_is_told(fresh_server: RedisServer) -> None:
     wait_until(
         lambda: b"interlock_exporter_up 1.0" in generate_latest(registry), GIVE_UP, "it is back"
     )
-
-
-def test_scrapes_share_a_count(client: Client, redis_url: str) -> None:
-    """Scrapes within the maximal age read the servers once."""
-    registry = CollectorRegistry()
-    registry.register(Fleet(*open_url(redis_url, Options()), max_age=60))
-    before = generate_latest(registry)
-    with client.lock("orders"):
-        assert generate_latest(registry) == before
 
 
 def test_the_command_serves_and_ends(redis_url: str) -> None:

@@ -11,7 +11,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import StatusCode, format_trace_id
+from opentelemetry.trace import format_trace_id
 from tests.lock.lock_like import take_turn
 from tests.monitoring.serving import LEASE
 from tests.support.patience import GIVE_UP, wait_until
@@ -19,7 +19,7 @@ from tests.support.patience import GIVE_UP, wait_until
 import interlock
 import interlock.asyncio
 from interlock import HoldLostError
-from interlock.otel import OpenTelemetry, _server
+from interlock.otel import OpenTelemetry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -160,16 +160,6 @@ def test_losses_renewals_and_refusals_are_counted(client: Client, telemetry: Tel
     assert telemetry.point("interlock.renewal.duration")[1].count > 0
 
 
-@pytest.mark.filterwarnings("ignore:hold of 'orders':interlock.MisuseWarning")
-def test_abandoned_holds_are_counted(client: Client, telemetry: Telemetry) -> None:
-    """A hold that nobody can release is counted."""
-    client.observe(telemetry.observer)
-    thread = threading.Thread(target=lambda: client.lock("orders").acquire())
-    thread.start()
-    thread.join()
-    assert telemetry.point("interlock.abandoned")[1].value == 1
-
-
 def test_spans_join_the_trace_of_their_caller(client: Client, telemetry: Telemetry) -> None:
     """A hold and a wait are spans in the trace of who acquires, and the wait links to the hold."""
     client.observe(telemetry.observer)
@@ -218,61 +208,3 @@ def test_a_card_tells_the_trace_of_a_hold(redis_url: str, telemetry: Telemetry) 
                     wait_until(lambda wanted=wanted: told() == wanted, GIVE_UP, "a card tells")
         events = client._driver.state.events
         wait_until(lambda: not events.traces, GIVE_UP, "they are forgotten")
-
-
-@pytest.mark.parametrize(
-    ("where", "address", "port"),
-    [
-        ("10.0.0.1:7000", "10.0.0.1", 7000),
-        ("/run/redis.sock", "/run/redis.sock", None),
-        ("cluster 10.0.0.1:7000,10.0.0.2:7000", "10.0.0.1", None),
-        ("cluster 10.0.0.1:7000", "10.0.0.1", 7000),
-        ("orders (Sentinels 10.0.0.1:26379, 10.0.0.2:26379)", "orders", None),
-        ("::1:6379", "::1", 6379),
-    ],
-)
-def test_the_address_of_a_server_is_one_address(where: str, address: str, port: int | None) -> None:
-    """server.address is a host, a socket or a service; there is a port only with one host."""
-    told = _server(where)
-    assert (told["server.address"], told.get("server.port")) == (address, port)
-
-
-def test_a_wait_in_vain_is_a_span_with_an_error(client: Client, telemetry: Telemetry) -> None:
-    """A wait that times out ends its span as an error."""
-    client.observe(telemetry.observer)
-    with client.lock("orders"):
-
-        def wait() -> None:
-            with telemetry.tracer.start_as_current_span("second"):
-                client.lock("orders").acquire(timeout=0.05)
-
-        waiter = threading.Thread(target=wait)
-        waiter.start()
-        waiter.join()
-        wait_until(lambda: bool(telemetry.spans("interlock.wait")), GIVE_UP, "it has ended")
-    (span,) = telemetry.spans("interlock.wait")
-    assert span.status.status_code is StatusCode.ERROR
-    assert span.attributes is not None
-    assert span.attributes["error.type"] == "timeout"
-
-
-async def test_tasks_have_their_own_context(redis_url: str, telemetry: Telemetry) -> None:
-    """On the asyncio face the span of a hold belongs to the trace of its task."""
-    async with interlock.asyncio.connect(redis_url) as client:
-        client.observe(telemetry.observer)
-        with telemetry.tracer.start_as_current_span("task") as span:
-            async with client.lock("orders"):
-                pass
-    # A client that closes waits for its observers for a moment only.
-    wait_until(lambda: bool(telemetry.spans("interlock.hold")), GIVE_UP, "it is told")
-    (held,) = telemetry.spans("interlock.hold")
-    assert held.parent == span.get_span_context()
-
-
-def test_locks_begin_no_trace(client: Client, telemetry: Telemetry) -> None:
-    """Without a sampled trace in the caller there are metrics, and no spans."""
-    client.observe(telemetry.observer)
-    with client.lock("orders"):
-        pass
-    _ = telemetry.point("interlock.hold.duration")
-    assert telemetry.exporter.get_finished_spans() == ()

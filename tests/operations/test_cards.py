@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import socket
 import threading
@@ -74,27 +73,6 @@ def test_short_holds_cost_nothing(client: Client, redis_client: redis.Redis) -> 
     assert not redis_client.exists(CARD.format(client.client_id), INDEX)
 
 
-def test_the_card_goes_when_the_client_closes(redis_url: str, redis_client: redis.Redis) -> None:
-    """A client that closes leaves no card behind."""
-    client = connect(redis_url, lease=LEASE)
-    card = CARD.format(client.client_id)
-    client.lock("orders").acquire()
-    wait_until(lambda: bool(redis_client.exists(card)), 10, "there is a card")
-    client.close()
-    assert redis_client.keys() == []
-
-
-def test_a_wrong_clock_changes_no_age(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The ages that a card tells are right though its client's clock is a day ahead."""
-    real = time.time
-    monkeypatch.setattr(time, "time", lambda: real() + 86400)
-    with connect(redis_url, lease=LEASE) as client, client.lock("orders"):
-        wait_until(lambda: described(client).holders[0].held_for is not None, 10, "a card tells")
-        holder = described(client).holders[0]
-        assert 0.5 <= (holder.held_for or 0) < 10
-        assert (holder.client.answering, holder.client.doubt) == (True, "")
-
-
 def test_a_card_tells_of_a_bounded_number_of_holds(
     redis_url: str, redis_client: redis.Redis
 ) -> None:
@@ -142,16 +120,13 @@ HOLD = f"h {FORGER}:1 forged"
     [
         {},
         {"client": "not JSON", "written": "1"},
-        {"client": "[]", "written": "1"},
         {"client": json.dumps(GOOD), "written": "tomorrow"},
         {"client": json.dumps({**GOOD, "format": 2}), "written": "1"},
         {"client": json.dumps(GOOD), "written": "99999999999999"},
-        {"client": json.dumps({**GOOD, "period": -1}), "written": "1"},
         {"client": json.dumps({**GOOD, "host": "x" * 1_000_000}), "written": "1"},
         {"client": "[" * 100_000, "written": "1"},
         {"client": json.dumps(GOOD), "written": "1", HOLD: "1" * 1_000_000},
         {"client": json.dumps(GOOD), "written": "1", HOLD: json.dumps({**ENTRY, "age": "old"})},
-        {"client": json.dumps(GOOD), "written": "1", HOLD: json.dumps({**ENTRY, "age": -1})},
         {"client": json.dumps(GOOD), "written": "1", HOLD: '{"age": NaN, "owner": 1}'},
     ],
 )
@@ -175,48 +150,6 @@ def test_a_forged_card_is_marked_as_doubtful(
     assert found["forged"].holders[0].held_for is None
 
 
-def test_values_of_a_card_that_do_not_fit_are_left_out(
-    client: Client, redis_client: redis.Redis, command: Callable[..., CompletedProcess[str]]
-) -> None:
-    """A card with a wrong process number and colourful names tells what fits."""
-    told = {**GOOD, "pid": "7", "host": ["web"], "program": "\x1b[31mred"}
-    redis_client.hset("forged", f"{FORGER}:1", 1)
-    written = {"client": json.dumps(told), "written": "1", HOLD: json.dumps(ENTRY)}
-    redis_client.hset(CARD.format(FORGER), mapping=written)
-
-    holder = described(client, "forged").holders[0]
-
-    assert (holder.client.pid, holder.client.host) == (None, "")
-    assert holder.client.program == r"\x1b[31mred"
-    assert holder.client.answering is False
-    assert holder.held_for is not None
-    assert holder.held_for > 1e6
-    redis_client.hset(CARD.format(FORGER), f"h {FORGER}:1 other", "1" * 5000)
-    redis_client.hset(CARD.format(FORGER), "client", "not JSON")
-    assert "(doubtful)" in command("list").stdout
-    told = json.loads(command("why", "forged", "--json").stdout)["lock"]
-    assert told["holders"][0]["client"]["doubt"]
-
-
-def test_halves_of_characters_are_escaped(
-    client: Client, redis_url: str, redis_client: redis.Redis
-) -> None:
-    """What a card tells can be written as UTF-8: half a character is escaped."""
-    half, whole = "caf\udce9.py", r"caf\udce9.py"
-    told = {**GOOD, "host": half, "program": half, "version": half}
-    redis_client.hset("forged", f"{FORGER}:1", 1)
-    written = {
-        "client": json.dumps(told),
-        "written": "1",
-        HOLD: json.dumps({**ENTRY, "thread": half, "trace": half}),
-    }
-    redis_client.hset(CARD.format(FORGER), mapping=written)
-
-    holder = described(client, "forged").holders[0]
-    texts = (holder.client.host, holder.client.program, holder.client.version)
-    assert (*texts, holder.thread, holder.trace_id) == (whole,) * 5
-
-
 def test_without_rights_one_line_says_so(
     fresh_server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -233,51 +166,6 @@ def test_without_rights_one_line_says_so(
     [record] = [record for record in caplog.records if "no card" in record.message]
     assert vars(record)["event"] == "card.refused"
     assert "NOPERM" in vars(record)["detail"]
-
-
-def test_a_handler_of_the_log_that_hangs_delays_no_renewal(
-    redis_url: str, redis_client: redis.Redis
-) -> None:
-    """The refusal of a card is logged by another thread than the one that renews."""
-    rules = ("on", ">secret", "~orders", "allchannels", "+@all")
-    redis_client.execute_command("ACL", "SETUSER", "narrow", "reset", *rules)
-    threads: list[str] = []
-    leave = threading.Event()
-
-    class Hanging(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            threads.append(threading.current_thread().name)
-            leave.wait(20)
-
-    handler = Hanging()
-    logging.getLogger("interlock").addHandler(handler)
-    try:
-        url = redis_url.replace("redis://", "redis://narrow:secret@")
-        with connect(url, lease=LEASE) as client, client.lock("orders") as hold:
-            wait_until(lambda: threads, 10, "the refusal is logged")
-            end = time.monotonic() + hold.remaining
-            wait_until(lambda: time.monotonic() + hold.remaining > end + 0.3, 10, "it is renewed")
-            assert "interlock-reporter" not in threads
-            leave.set()
-    finally:
-        leave.set()
-        logging.getLogger("interlock").removeHandler(handler)
-        redis_client.execute_command("ACL", "DELUSER", "narrow")
-
-
-def test_a_hold_that_the_card_does_not_know_yet_is_no_doubt(
-    redis_url: str, redis_client: redis.Redis
-) -> None:
-    """Beside a lasting hold, a new one of the same client has an unknown age, and no doubt."""
-    del redis_client
-    with connect(redis_url, lease=LEASE) as client, client.lock("long"):
-        wait_until(
-            lambda: described(client, "long").holders[0].held_for is not None, 10, "a card tells"
-        )
-        with client.lock("short"):
-            holder = described(client, "short").holders[0]
-            assert (holder.held_for, holder.client.doubt) == (None, "")
-            assert described(client, "long").holders[0].client.doubt == ""
 
 
 def test_a_permit_tells_whose_it_is(
@@ -351,23 +239,6 @@ def test_waiters_are_told_with_and_without_a_queue(
         for thread in threads:
             thread.join(30)
         locks[0].release()
-
-
-def test_client_list_names_the_process(redis_url: str, redis_client: redis.Redis) -> None:
-    """CLIENT LIST shows the host, pid and program of each client whose hold lasts."""
-    with (
-        connect(redis_url, lease=LEASE) as client,
-        connect(redis_url, card=False) as silent,
-        client.lock("orders"),
-        silent.lock("stock"),
-    ):
-        start = f"interlock:{client.client_id}:{socket.gethostname()}:{os.getpid()}:"
-
-        def names() -> list[str]:
-            return [each["name"] for each in redis_client.client_list() if each["name"]]
-
-        wait_until(lambda: any(name.startswith(start) for name in names()), 20, "it is named")
-        assert not any(silent.client_id in name for name in names())
 
 
 def _detail(hold: Hold) -> str:

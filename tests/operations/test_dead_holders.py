@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,14 +16,12 @@ from interlock import Options, connect
 from interlock._core.model.holds import GONE
 from interlock._links.urls import open_url
 from interlock.cli import main
-from interlock.inspection import Reader, cards
-from interlock.inspection.why import account_of
+from interlock.inspection import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import redis
-    from tests.support.servers import RedisServer
 
     from interlock.inspection import LockInfo
     from interlock.inspection.cards import End
@@ -95,35 +92,6 @@ def test_a_killed_holder_is_dead_whatever_its_lease(
     assert "ends in 8 min" in shown
 
 
-WAITER = """
-import sys, threading, interlock
-client = interlock.connect(sys.argv[1], lease=4)
-slots, stuck = client.semaphore("slots", 1), client.lock("stuck")
-threading.Thread(target=slots.acquire, args=(2,)).start()
-stuck.acquire()
-"""
-
-
-def test_a_killed_waiter_waits_no_more(redis_url: str) -> None:
-    """Its card is there for a while, and no list takes it for one that waits."""
-
-    def waiting() -> int:
-        with Reader(*open_url(redis_url, Options())) as reader:
-            found = [info for page in reader.pages("*") for info in page]
-        return sum(len(info.waiters) for info in found)
-
-    with connect(redis_url) as client, client.lock("stuck"):
-        with subprocess.Popen([sys.executable, "-c", WAITER, redis_url]) as process:
-            try:
-                wait_until(lambda: waiting() == 2, GIVE_UP, "the lists tell of both threads")
-                both = [described(redis_url, name).longest_wait for name in ("slots", "stuck")]
-                assert None not in both
-            finally:
-                process.kill()
-        wait_until(lambda: not described(redis_url).awaited, GIVE_UP, "nobody waits")
-        wait_until(lambda: not waiting(), GIVE_UP, "nobody waits in a list")
-
-
 def test_a_stopped_holder_is_silent_and_not_dead(
     holder: subprocess.Popen[bytes], redis_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -183,55 +151,3 @@ def test_a_card_tells_how_a_hold_ended(redis_url: str, redis_client: redis.Redis
         }
     # A break remembers its answer for a while.
     assert all(key.startswith(b"interlock_request:") for key in redis_client.scan_iter())
-
-
-def test_a_card_tells_how_a_term_ended(redis_url: str) -> None:
-    """A leader has resigned: cards know the term by the key of the election's lock."""
-    with connect(redis_url, lease=3) as client:
-        with client.election("boss"):
-            wait_until(partial(card_tells, redis_url, "boss"), GIVE_UP, "a card tells")
-        wait_until(partial(ended, redis_url, "boss"), GIVE_UP, "a card tells the end")
-        end = last_end(redis_url, "boss")
-        assert end is not None
-        assert (end.lost, end.why) == (False, "")
-
-
-def test_who_has_no_connection_is_not_called_alive(redis_url: str) -> None:
-    """Why tells at once that a killed holder has no connection, before its card is late."""
-    command = [sys.executable, "-c", HOLDER.replace("lease=3", "lease=90"), redis_url]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"held\n"
-            wait_until(partial(card_tells, redis_url, "stuck"), GIVE_UP, "a card tells")
-            assert described(redis_url).holders[0].client.connected is not False
-        finally:
-            process.kill()
-
-    def cut_off() -> bool:
-        return described(redis_url).holders[0].client.connected is False
-
-    wait_until(cut_off, GIVE_UP, "its connection has gone")
-    assert described(redis_url).holders[0].client.answering
-    with Reader(*open_url(redis_url, Options())) as reader:
-        _, account = account_of(reader, "stuck")
-    assert "That process has no connection, and answered" in account.text
-    assert "is alive" not in account.text
-
-
-def test_a_client_may_come_back_after_a_start_of_the_server(
-    fresh_server: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A client that was silent before the server started is not called dead for a minute."""
-    url, name = fresh_server.url(), "00000000-0000-0000-0000-00000000beef"
-    about = {"format": 1, "number": 1, "period": 1.0, "named": True}
-    entry = {"age": 400.0, "owner": 1, "lease": 5000.0, "renewed": False}
-    written = int(time.time() * 1000) - 100_000
-    card = ("client", json.dumps(about), "written", written, f"h {name}:1 stuck", json.dumps(entry))
-    fresh_server.execute("HSET", f"interlock_client:{{{name}}}", *map(str, card))
-    fresh_server.execute("HSET", "stuck", f"{name}:1", "1")
-    client = described(url).holders[0].client
-    assert (client.state, client.connected) == ("silent", None)
-    monkeypatch.setattr(cards, "BACK_WITHIN", 0)
-    client = described(url).holders[0].client
-    assert (client.state, client.connected) == ("dead", False)

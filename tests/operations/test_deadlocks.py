@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-import threading
+import os
 import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.operations.ring import FIVE, Ring
+from tests.operations.on_call import ORDERS, STOCK, deadlock
 from tests.support.patience import GIVE_UP, wait_until
 
-from interlock import Options, connect
 from interlock._core.insight.card import CARD, FORMAT, INDEX
-from interlock._links.urls import open_url
-from interlock.errors import ServerUnavailableError
-from interlock.inspection import Reader
-from interlock.inspection.why import account_of
 
 if TYPE_CHECKING:
     import subprocess
@@ -25,89 +20,32 @@ if TYPE_CHECKING:
     import redis
 
     from interlock import Client
-    from interlock.inspection import Deadlock
 
 ONE, OTHER = (f"00000000-0000-0000-0000-00000000f00{number}" for number in (1, 2))
 
 
-def found_by(client: Client) -> list[Deadlock]:
-    """Return the deadlocks as soon as there are some."""
-    found: list[Deadlock] = []
-
-    def some() -> bool:
-        found[:] = client.deadlocks()
-        return bool(found)
-
-    wait_until(some, GIVE_UP, "a deadlock is found")
-    return found
-
-
-def test_a_ring_of_five_is_found(
+def test_a_deadlock_is_named(
     client: Client, redis_url: str, command: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
-    """A ring over threads, tasks and a process, with a reader, is named, and marked in the list."""
-    with Ring(redis_url) as ring:
-        [deadlock] = found_by(client)
-        assert len(deadlock.steps) == FIVE
-        assert {step.waits_for for step in deadlock.steps} == {f"ring:{n}" for n in range(FIVE)}
-        assert ring.pid in {step.client.pid for step in deadlock.steps}
-        threads = " ".join(step.thread for step in deadlock.steps)
-        for part in ("thread 'first'", "thread 'second'", "task 'Task-"):
-            assert part in threads
-        assert min(step.waited for step in deadlock.steps) >= 5
-        marked = {info.name: info.deadlock for info in client.locks()}
-        assert marked == {f"ring:{n}": True for n in range(FIVE)}
+    """Each step names its thread and process, and the list and `interlock why` show it."""
+    with deadlock(redis_url):
+        wait_until(lambda: bool(client.deadlocks()), GIVE_UP, "a deadlock is found")
+        [found] = client.deadlocks()
+        assert {step.waits_for for step in found.steps} == {STOCK, ORDERS}
+        assert {step.client.pid for step in found.steps} == {os.getpid()}
+        assert all(f"has {STOCK}" in s.thread for s in found.steps if s.waits_for == ORDERS)
         for info in client.locks():
-            held_by = {step.held_by for step in deadlock.steps if step.waits_for == info.name}
+            held_by = {step.held_by for step in found.steps if step.waits_for == info.name}
+            assert info.deadlock
             assert held_by == {each.holder for each in info.holders}
         told = command("list", "--deadlocks")
         assert (told.returncode, told.stderr) == (1, "")
-        assert told.stdout.startswith("deadlock of 5:")
-        assert told.stdout.count("has waited") == FIVE
-        assert f"pid {ring.pid} " in told.stdout
-        with Reader(*open_url(redis_url, Options())) as reader:
-            _, account = account_of(reader, "ring:1")
-        assert account.state == "deadlock"
-        assert "It is a deadlock of 5: " in account.text
-    # The one whose lock was broken hears of that; nobody hears of the deadlock.
-    assert sorted(ring.ended) == ["HoldLostError", *["done"] * 4]
-    assert client.deadlocks() == []
+        assert told.stdout.startswith("deadlock of 2:")
+        assert told.stdout.count("has waited") == 2
+        assert "It is a deadlock of 2: " in command("why", STOCK).stdout
     told = command("list", "--deadlocks")
     assert (told.returncode, told.stdout) == (0, "")
     assert "no deadlock is seen" in told.stderr
-
-
-def test_a_search_without_rights_is_no_answer(
-    redis_url: str, redis_client: redis.Redis, narrow: Callable[..., str]
-) -> None:
-    """A user without the right to read cards gets an error with the line that permits it."""
-    with connect(redis_url, lease=3) as holding, holding.lock("a"):
-        card = CARD.format(holding.client_id)
-        wait_until(lambda: redis_client.exists(card), GIVE_UP, "the card is written")
-        with connect(narrow("~a"), card=False) as client:
-            with pytest.raises(ServerUnavailableError, match=r" \+zscan ") as refused:
-                client.deadlocks()
-            assert refused.value.code == "NOPERM"
-
-
-def test_a_long_wait_is_no_deadlock(client: Client, redis_url: str) -> None:
-    """A waiter behind a busy holder, which holds a lock itself, is in no deadlock."""
-    with connect(redis_url, lease=3) as other, client.lock("busy"):
-
-        def wait() -> None:
-            with other.lock("own"):
-                _ = other.lock("busy").acquire(timeout=8)
-
-        waiter = threading.Thread(target=wait)
-        waiter.start()
-
-        def long() -> bool:
-            info = client.describe("busy")
-            return info is not None and (info.longest_wait or 0) > 6
-
-        wait_until(long, GIVE_UP, "it waits for long")
-        assert client.deadlocks() == []
-        waiter.join()
 
 
 def write_cards(

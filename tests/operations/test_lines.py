@@ -9,7 +9,6 @@ import json
 import os
 import pickle
 import socket
-from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,17 +62,6 @@ def by_hand(client: Client) -> Generator[str]:
 
 
 @contextlib.contextmanager
-def in_a_function_that_has_returned(client: Client) -> Generator[str]:
-    """An acquire whose function has returned."""
-
-    def take() -> str:
-        client.lock("name", lease=LONG).acquire()
-        return line_above()
-
-    yield take()
-
-
-@contextlib.contextmanager
 def by_hand_again(client: Client) -> Generator[str]:
     """The first one of two entries."""
     lock = client.lock("name", lease=LONG)
@@ -106,21 +94,6 @@ def entered_by_hand(client: Client) -> Generator[str]:
 
 
 @contextlib.contextmanager
-def exit_stack(client: Client) -> Generator[str]:
-    """A block that an exit stack leaves."""
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(client.lock("name", lease=LONG))
-        yield line_above()
-
-
-@contextlib.contextmanager
-def condition_by_hand(client: Client) -> Generator[str]:
-    """The acquire of a condition."""
-    client.condition(client.lock("name", lease=LONG)).acquire()
-    yield line_above()
-
-
-@contextlib.contextmanager
 def condition_block(client: Client) -> Generator[str]:
     """The block of a condition."""
     with client.condition(client.lock("name", lease=LONG)) as hold:
@@ -130,36 +103,10 @@ def condition_block(client: Client) -> Generator[str]:
 
 
 @contextlib.contextmanager
-def after_a_wait(client: Client) -> Generator[str]:
-    """A block that has waited inside."""
-    condition = client.condition(client.lock("name", lease=LONG))
-    with condition:
-        line = line_above()
-        condition.wait(0)
-        yield line
-
-
-@contextlib.contextmanager
 def multi_lock(client: Client) -> Generator[str]:
     """A block of several locks."""
     with client.multi_lock(client.lock("name"), client.lock("other")):
         yield line_above()
-
-
-@contextlib.contextmanager
-def multi_lock_by_hand(client: Client) -> Generator[str]:
-    """An acquire of several locks."""
-    client.multi_lock(client.lock("name"), client.lock("other")).acquire(lease=LONG)
-    yield line_above()
-
-
-@contextlib.contextmanager
-def multi_lock_entered_by_hand(client: Client) -> Generator[str]:
-    """A multi lock whose ``__enter__`` is called."""
-    lock = client.multi_lock(client.lock("name"), client.lock("other"))
-    _ = lock.__enter__()
-    yield line_above()
-    lock.__exit__(None, None, None)
 
 
 @contextlib.contextmanager
@@ -187,9 +134,8 @@ def ticket(client: Client) -> Generator[str]:
 
 
 WAYS: list[Callable[[Client], contextlib.AbstractContextManager[str]]] = [
-    *(by_hand, in_a_function_that_has_returned, by_hand_again, block, try_lock, entered_by_hand),
-    *(exit_stack, condition_by_hand, condition_block, after_a_wait, multi_lock),
-    *(multi_lock_by_hand, multi_lock_entered_by_hand, permit, limited, ticket),
+    *(by_hand, by_hand_again, block, try_lock, entered_by_hand, condition_block),
+    *(multi_lock, permit, limited, ticket),
 ]
 
 
@@ -213,16 +159,6 @@ def test_a_decorated_call_is_the_line(decorator: str, redis_url: str) -> None:
         }[decorator]
         told = decorate(lambda: place(client))()
         assert told.endswith(f"/{line_above()}")
-
-
-def test_a_lock_of_redis_py_tells_its_line(redis_url: str, redis_client: redis.Redis) -> None:
-    """The lock in place of redis-py's notes who called it."""
-    lock = interlock.redis_py.Lock(redis_client, "name", timeout=LONG)
-    assert lock.acquire()
-    line = line_above()
-    with connect(redis_url) as client:
-        assert place(client).endswith(f"/{line}")
-    lock.release()
 
 
 @pytest.mark.parametrize(
@@ -284,50 +220,6 @@ def test_the_error_of_a_timeout_says_who_has_it(redis_url: str) -> None:
         words = (error.program, f"pid {error.pid} on {error.host}", error.place, error.holder)
         found = [str(error).index(word) for word in words]
         assert found == sorted(found)
-
-
-def test_the_error_of_a_timeout_knows_holds_of_its_own_client(client: Client) -> None:
-    """The line of a hold of this client is known without a card, whatever else its owner has."""
-    client.lock("another").acquire()
-    hold = client.lock("name").__enter__()
-    line = line_above()
-    ours = client.lock("name", timeout=0)
-
-    def elsewhere() -> str:
-        with pytest.raises(interlock.AcquireTimeoutError) as caught, ours:
-            pass
-        return str(caught.value)
-
-    with ThreadPoolExecutor(1) as pool:
-        assert f"{line} ({hold.holder})" in pool.submit(elsewhere).result()
-    hold.release()
-
-
-def test_the_line_of_a_pool_is_none(client: Client) -> None:
-    """Where a pool's thread calls `acquire` itself, no line of the user's program does."""
-    lock = client.lock("name", lease=LONG)
-    with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(lock.acquire).result()
-        info = client.describe("name")
-        assert info is not None
-        assert [each.place for each in info.holders] == [""]
-        pool.submit(lock.release).result()
-
-
-@pytest.mark.parametrize(
-    "card", ["[]", '{"host": 5, "pid": "x", "program": "\\u001b[2J"}', "x" * 9000]
-)
-def test_the_error_of_a_timeout_trusts_no_card(
-    card: str, redis_url: str, redis_client: redis.Redis
-) -> None:
-    """Anybody may have written it."""
-    with connect(redis_url, card=False) as client, connect(redis_url) as other:
-        client.lock("name").acquire()
-        redis_client.hset(CARD.format(client.client_id), "client", card)
-        with pytest.raises(interlock.AcquireTimeoutError) as caught, other.lock("name", timeout=0):
-            pass
-        assert str(caught.value).isprintable()
-        assert str(caught.value.holder) in str(caught.value)
 
 
 def test_why_says_the_line(redis_url: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,8 +10,6 @@ import pytest
 
 from interlock._core.insight.card import CARD, INDEX
 from interlock.cli import main
-from interlock.cli.listing import renewed_of
-from interlock.inspection import ClientInfo, HolderInfo
 
 if TYPE_CHECKING:
     import redis
@@ -74,9 +72,3 @@ def test_a_list_of_nothing_says_so(url: str, capsys: pytest.CaptureFixture[str])
     shown = capsys.readouterr()
     told = "interlock: no lock is held or awaited under 'no-such-*'\n"
     assert (shown.out, shown.err) == ("", told)
-
-
-def test_a_fixed_lease_is_told() -> None:
-    """It has no last renewal."""
-    hold = HolderInfo("c:1", ClientInfo("c"), remaining=2926.0, lease=3000.0, renewed=False)
-    assert renewed_of(hold) == "fixed"

@@ -9,8 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,8 +20,7 @@ from tests.support.servers import wait_until
 
 from interlock import HoldLostError, connect
 from interlock.asyncio import connect as asyncio_connect
-from interlock.errors import ConfigError, ServerUnavailableError
-from interlock.observe import Observer
+from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,10 +28,8 @@ if TYPE_CHECKING:
 
     import redis
     from tests.lock.lock_like import Kind
-    from tests.support.servers import RedisServer
 
     from interlock import Client, Lock
-    from interlock.observe import Lost
 
 REASON = "stuck since 10:40"
 
@@ -65,73 +60,6 @@ def test_the_named_hold_is_broken_and_its_holder_told(kind: Kind, redis_url: str
             pass
 
 
-def test_a_full_server_keeps_no_hold_from_being_broken(fresh_server: RedisServer) -> None:
-    """Without memory for the note, the hold is broken, and its holder hears that it is gone."""
-    url = fresh_server.url()
-    with renews_soon(connect(url)) as holding, connect(url) as operator:
-        for kind in (holding.lock, holding.fair_lock, holding.fenced_lock, holding.election):
-            name = kind.__name__
-            lock = kind(name)
-            assert lock.acquire()
-            hold, holder = lock.hold, holder_of(operator, name)
-            fresh_server.execute("CONFIG", "SET", "maxmemory", 1)
-            assert operator.force_release(name, holder=holder, reason=REASON), name
-            fresh_server.execute("CONFIG", "SET", "maxmemory", 0)
-            assert operator.describe(name) is None
-            assert hold.lost.wait(10)
-
-
-def test_whoever_hears_of_the_loss_hears_the_reason(
-    redis_url: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The log, the observers, callbacks and `hold.lost` tell the reason of a forced release."""
-    seen: list[str] = []
-
-    class Losses(Observer):
-        def lost(self, event: Lost) -> None:
-            seen.append(f"observer {event.reason}: {event.detail}")
-
-    with renews_soon(connect(redis_url)) as holding, connect(redis_url) as operator:
-        holding.observe(Losses())
-        with suppress(HoldLostError), holding.lock("orders") as hold:
-            hold.on_lost(lambda: seen.append(f"callback {hold.lost.reason}: {hold.lost.detail}"))
-            assert (hold.lost.reason, hold.lost.detail) == (None, "")
-            assert operator.force_release("orders", holder=holder_of(operator), reason=REASON)
-            assert hold.lost.wait(10)
-            assert (hold.lost.reason, hold.lost.detail) == ("force-released", REASON)
-            wait_until(lambda: len(seen) == 2, 10, "both hear of it")
-    assert sorted(seen) == [f"{who} force-released: {REASON}" for who in ("callback", "observer")]
-    [line] = [each for each in caplog.messages if "was lost" in each]
-    assert f"(force-released: {REASON})" in line
-
-
-def test_a_hold_that_was_broken_without_a_reason_is_told_as_broken(
-    redis_url: str, command: Callable[..., subprocess.CompletedProcess[str]]
-) -> None:
-    """The command leaves a note without a text, so the holder does not suspect the server."""
-    with connect(redis_url) as holding, suppress(HoldLostError), holding.lock("orders") as hold:
-        renews_soon(holding)
-        assert command("break", "orders").returncode == 0
-        assert hold.lost.wait(10)
-        assert (hold.lost.reason, hold.lost.detail) == ("force-released", "")
-
-
-@pytest.mark.parametrize("kind", OF_ONE_KEY, ids=lambda kind: kind.name)
-def test_an_operator_with_few_rights_breaks_a_hold(
-    kind: Kind, redis_url: str, narrow: Callable[..., str]
-) -> None:
-    """Without the right to the queue and to remembered answers, a hold is broken all the same."""
-    url = narrow("~orders", "~*redisson*", "~*rwlock*", "~interlock_forced:*")
-    with connect(redis_url) as holding, connect(url, card=False) as operator:
-        lock = kind.make(holding, "orders")
-        lock.acquire()
-        hold = lock.hold
-        assert hold is not None
-        assert kind.make(operator, "orders").force_release(holder=hold.holder)
-        with pytest.raises(HoldLostError):
-            lock.release()
-
-
 @pytest.mark.parametrize("step", ["release", "extend"])
 def test_a_holder_that_comes_before_its_renewal_hears_the_reason(
     step: str, redis_url: str, caplog: pytest.LogCaptureFixture
@@ -149,25 +77,6 @@ def test_a_holder_that_comes_before_its_renewal_hears_the_reason(
         10,
         "the log tells it",
     )
-
-
-def test_a_loss_is_told_soon_though_the_reason_never_comes(
-    redis_url: str, redis_client: redis.Redis, narrow: Callable[..., str]
-) -> None:
-    """Without the right to read the reason the holder is told of the loss alone."""
-    url = narrow("~orders")
-    with renews_soon(connect(url)) as holding, connect(redis_url) as operator:
-        lock = holding.lock("orders")
-        lock.acquire()
-        hold = lock.hold
-        assert hold is not None
-        assert operator.force_release("orders", holder=holder_of(operator), reason=REASON)
-        assert hold.lost.wait(30)
-        assert hold.lost.reason == "server lost it"
-        assert hold.lost.detail.startswith("deleted, evicted, released by force, or ")
-        with pytest.raises(HoldLostError):
-            lock.release()
-    assert redis_client.delete("interlock_forced:{orders}:" + str(hold.holder))
 
 
 def _said(lock: Lock) -> str:
@@ -190,26 +99,6 @@ def test_a_new_hold_survives(kind: Kind, redis_url: str) -> None:
             assert not kind.make(second, "orders").force_release(holder=former)
             assert holder_of(second).startswith(second.client_id)
             hold.ensure()
-
-
-def test_a_later_hold_of_the_same_thread_survives(redis_url: str) -> None:
-    """The id of a hold that a card tells of is not that of the thread's next hold."""
-    with renews_soon(connect(redis_url)) as holding, connect(redis_url) as operator:
-        locks = {
-            kind.name: kind.make(holding, kind.name) for kind in OF_ONE_KEY if kind.name != "group"
-        }
-        for lock in locks.values():
-            lock.acquire()
-        for name in locks:
-            wait_until(partial(_told, operator, name), 10, f"a card tells of {name}")
-        former = {name: holder_of(operator, name) for name in locks}
-        for lock in locks.values():
-            lock.release()
-            lock.acquire()
-        for name, lock in locks.items():
-            assert not operator.force_release(name, holder=former[name], reason=REASON), name
-            assert lock.owned(), name
-            assert operator.force_release(name, holder=holder_of(operator, name)), name
 
 
 def _told(client: Client, name: str) -> bool:
@@ -264,31 +153,6 @@ def test_one_permit_is_broken(client: Client) -> None:
     kept.release()
     with pytest.raises(HoldLostError):
         broken.release()
-
-
-def test_a_waiter_gets_what_was_broken(client: Client, redis_url: str) -> None:
-    """Breaking a hold wakes the waiter as a release does."""
-    with connect(redis_url) as other:
-        client.lock("orders").acquire()
-        got = threading.Event()
-
-        def wait() -> None:
-            with other.lock("orders"):
-                got.set()
-
-        waiter = threading.Thread(target=wait)
-        waiter.start()
-
-        def listening() -> bool:
-            info = client.describe("orders")
-            return info is not None and info.waiting == 1
-
-        wait_until(listening, 10, "the waiter listens")
-        assert client.lock("orders").force_release(holder=holder_of(client), reason=REASON)
-        assert got.wait(10)
-        waiter.join()
-        with pytest.raises(HoldLostError, match=f"force-released: {REASON}"):
-            client.lock("orders").release()
 
 
 async def test_the_asyncio_face_breaks_holds(redis_url: str) -> None:
@@ -362,24 +226,6 @@ def test_the_only_hold_is_broken_without_its_id(
     assert all(str(each) in several.stderr for each in ids)
     assert command("break", "slots", "--holder", str(ids.pop())).returncode == 0
     assert permits.available_permits() == 1
-
-
-def test_a_lock_that_may_not_be_read_is_told(
-    client: Client, narrow: Callable[..., str], command: Callable[..., CompletedProcess[str]]
-) -> None:
-    """A user without the right to read a lock is told so, and not that nobody holds it."""
-    url = narrow("~other")
-    with client.lock("orders"), connect(url, card=False) as limited:
-        arguments = ("break", "orders", "--holder", holder_of(client), "--reason", REASON)
-        for words in (("why", "orders"), arguments, (*arguments, "--dry-run")):
-            done = command(*words, url=url)
-            assert (done.returncode, done.stderr.count("\n")) == (69, 1)
-            assert "lacks a right" in done.stderr
-        with pytest.raises(ServerUnavailableError, match="lacks a right") as refused:
-            limited.describe("orders")
-        assert refused.value.code == "NOPERM"
-        with pytest.raises(ServerUnavailableError, match="lacks a right"):
-            limited.force_release("orders", holder=holder_of(client))
 
 
 def test_a_command_without_a_server_refuses(command: Callable[..., CompletedProcess[str]]) -> None:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import re
 import shutil
 import subprocess
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
-import redis
 
-from interlock import connect
 from interlock.cli import main
-from interlock.cli.why import _with_server
 from interlock.inspection import ClientInfo, HolderInfo, LockInfo, WaiterInfo
 from interlock.inspection.cards import End
 from interlock.inspection.why import explain
-from interlock.inspection.words import client_of, silence
+
+if TYPE_CHECKING:
+    import redis
 
 ALIVE = ClientInfo("a", host="web-3", pid=812, program="orders", answering=True, silent=3.0)
 DEAD = ClientInfo(
@@ -106,42 +104,9 @@ def test_each_state_has_its_words(
     assert bool(account.commands) == bool(command)
 
 
-def test_a_ticket_has_no_process_that_could_be_alive_or_dead() -> None:
-    """Its process has ended, as it should, so nothing is told of a connection or an answer."""
-    ticket = ClientInfo(
-        "d", host="ann@ci", program="by ticket", answering=True, silent=24.0, connected=False
-    )
-    info = lock(ticket, kind="fenced_lock")
-    holders = (replace(info.holders[0], thread="release 1.7"),)
-    account = explain("orders:42", replace(info, holders=holders))
-    assert "is held by a ticket of ann@ci (release 1.7) for 1 min 0 s." in account.text
-    assert "No process is needed for that: it is held until the ticket is used." in account.text
-    assert not account.commands
-    assert not silence(ticket)
-    assert client_of(ticket, "") == "ann@ci by ticket"
-    waiters = (WaiterInfo("s:2", SLOW, waited=50.0),)
-    account = explain("orders:42", lock(ticket, waiters=waiters))
-    assert "Ask ann@ci whether the ticket is in use" in account.text
-    assert account.commands == ("interlock break orders:42 --holder d:1 --reason TEXT",)
-
-
-def test_the_dead_are_told_first_among_many_holders() -> None:
-    """Permits that leak are told, with a command for each, however many others hold one."""
-    alive = [HolderInfo(f"a{n:031x}", ALIVE) for n in range(5)]
-    dead = [HolderInfo(f"d{n:031x}", DEAD, remaining=900.0) for n in (8, 9)]
-    holders = (*alive, *dead)
-    info = LockInfo("pool", "leased_semaphore", holders=holders, holder_count=7, free=0)
-    account = explain("pool", info)
-    assert account.state == "dead"
-    assert "has 0 free, and 7 held. A permit is held by batch" in account.text
-    assert account.text.count("That process is dead") == 2
-    assert "4 more hold it." in account.text
-    assert [command.split()[4] for command in account.commands] == [each.holder for each in dead]
-
-
 def test_a_lock_of_another_library_is_told(
     redis_url: str,
-    redis_client: redis.Redis[bytes],
+    redis_client: redis.Redis,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """redis-py's Lock is a string: nobody holds our lock, and nobody can acquire it either."""
@@ -151,20 +116,6 @@ def test_a_lock_of_another_library_is_told(
         assert main(["why", name, "--url", redis_url]) == 1
         told = capsys.readouterr()
         assert f"Its key is a {kind} without a holder" in told.out + told.err
-
-
-def test_an_end_is_told_as_certain_only_where_nobody_renews() -> None:
-    """Java renews without a card, and who is frozen may come back; a fixed lease ends."""
-    held = lock(ALIVE).holders[0]
-
-    def text(**changes: object) -> str:
-        return explain("orders:42", replace(lock(ALIVE), holders=(replace(held, **changes),))).text
-
-    unless = re.compile(r"ends in 48 min 20 s, at [^.]*, unless it is renewed\.")
-    assert not unless.search(text())
-    assert unless.search(text(client=ClientInfo("java"), renewed=None))
-    assert unless.search(text(client=SLOW, renewed=True))
-    assert not unless.search(text(client=DEAD, renewed=True))
 
 
 @pytest.mark.parametrize(
@@ -183,25 +134,6 @@ def test_the_commands_can_be_typed_whatever_the_name(name: str) -> None:
     assert words[-2:] == ["--", name] or not name.startswith("-")
 
 
-def test_the_commands_name_the_server_that_was_given(
-    redis_url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """With ``--url`` they have it too, unless it may have a password."""
-    with connect(redis_url) as client, client.lock("orders:42"):
-        queue = "redisson_lock_queue:{orders:42}"
-        with redis.Redis.from_url(redis_url) as server:
-            _ = server.rpush(queue, "00000000-0000-0000-0000-00000000cafe:1")
-        assert main(["why", "orders:42", "--url", redis_url]) == 0
-        shown = capsys.readouterr().out
-        assert f"  $ interlock break --url {redis_url} orders:42 --holder" in shown
-        assert main(["why", "orders:42", "--json", "--url", redis_url]) == 0
-        told = json.loads(capsys.readouterr().out)["commands"]
-        assert any(each.startswith(f"interlock break --url {redis_url} orders:42") for each in told)
-    secret = {"url": "redis://me:pw@db", "prefix": None}
-    assert _with_server("interlock break x", secret) == "interlock break --url URL x"
-    assert _with_server("py-spy dump --pid 7", secret) == "py-spy dump --pid 7"
-
-
 def test_the_last_end_is_told() -> None:
     """A loss has its reason."""
     for why, told in (
@@ -212,47 +144,9 @@ def test_the_last_end_is_told() -> None:
         assert account.text.endswith(f"ended 12 s ago: it was {told}.")
 
 
-def test_all_that_is_known_of_holders_and_waiters_is_told() -> None:
-    """The text has what commands and logs take, and each waiter in the order of the queue."""
-    waiters = tuple(
-        WaiterInfo(f"s:{n}", SLOW, waited=9.0 - n, thread=f"t{n}", position=at)
-        for at, n in enumerate((3, 1, 2), 1)
-    )
-    info = lock(ALIVE, kind="fair_lock", waiters=waiters)
-    holder = replace(info.holders[0], depth=3, trace_id="4bf92f", renewed=True, lease=3000.0)
-    text = explain("orders:42", replace(info, holders=(holder,), token=7, waiting=3)).text
-    for each in ("a:1", "entered 3 times", "the trace 4bf92f", "fencing token is 7"):
-        assert each in text
-    assert "It is renewed. Without that it ends in 48 min 20 s." in text
-    assert "3 wait for it, in 1 client. In the order of the queue: t3 of" in text
-    assert text.index("t1 of orders") < text.index("t2 of orders (pid 9 on web-5), for 7.0 s")
-
-
 def test_a_lock_that_nobody_holds_is_told(
     redis_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The status is 1."""
     assert main(["why", "order:42", "--url", redis_url]) == 1
     assert "Nobody holds or awaits 'order:42'." in capsys.readouterr().out
-
-
-def test_what_python_has_set_tells_a_semaphore_from_a_latch(
-    redis_url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A number that Python has set up is told with what it set."""
-    with connect(redis_url) as client:
-        assert client.semaphore("stock", permits=5).acquire(2)
-        client.count_down_latch("parts", count=3).count_down()
-        assert client.count_down_latch("some").try_set_count(4)
-        told: dict[str, str] = {}
-        for name in ("stock", "parts", "some"):
-            main(["why", name, "--url", redis_url])
-            told[name] = capsys.readouterr().out
-        main(["list", "--kind", "count_down_latch", "--url", redis_url])
-        listed = capsys.readouterr().out
-    assert "The semaphore 'stock' has 3 of 5 free." in told["stock"]
-    assert "The latch 'parts' is at 2 of 3, and opens at 0." in told["parts"]
-    assert "The number 'some' is 4: the free permits of a semaphore, or the" in told["some"]
-    assert "parts" in listed
-    assert "some" in listed
-    assert "stock" not in listed
