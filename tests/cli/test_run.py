@@ -47,12 +47,6 @@ def test_a_taken_lock_is_a_conflict(runs: Runs, options: list[str], status: int)
     assert err.count("\n") == 1
 
 
-def test_an_expected_conflict_says_nothing(runs: Runs) -> None:
-    """-E 0 makes a conflict a success, which cron has nothing to mail about."""
-    with interlock.connect(runs.url) as client, client.lock("NAME"):
-        assert runs.run("-n", "-E", "0", "NAME", "--", "echo", "ran") == (0, "", "")
-
-
 def test_verbose_tells_how_long_and_for_whom(runs: Runs) -> None:
     """--verbose names the holder that is waited for, and the time it took."""
     with interlock.connect(runs.url, card=False) as client:
@@ -77,14 +71,6 @@ def test_a_renewed_lease_outlasts_itself(
     assert runs.run("-n", "NAME", "--", "true")[0] == 1
     gate.touch()
     assert ended(process) == (0, "", "")
-
-
-def test_a_killed_interlock_frees_the_lock_with_its_lease(runs: Runs) -> None:
-    """After kill -9 the job gets TERM and the next one gets the lock within --lease."""
-    process = runs.started("--lease", "1", "NAME", "-c", f"echo $$; exec sleep {LONG:.0f}")
-    process.kill()
-    process.wait(LONG)
-    assert runs.run("-w", str(LONG), "NAME", "--", "true") == (0, "", "")
 
 
 def test_min_hold_keeps_others_out_after_a_short_job(runs: Runs) -> None:

@@ -8,13 +8,6 @@ import pytest
 
 from interlock import cli
 from interlock.cli import run
-from interlock.cli.status import say
-
-
-def test_a_message_cannot_move_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
-    """What a server says, such as the id of a holder, is shown and not acted on."""
-    say("held by \x1b[2Jevil:1")
-    assert capsys.readouterr().err == "interlock: held by \\x1b[2Jevil:1\n"
 
 
 @pytest.mark.parametrize(

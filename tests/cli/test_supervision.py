@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +15,7 @@ from interlock.cli.job import RunOptions, Signals, Supervision, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from interlock.errors import LossReason
 
@@ -213,37 +211,11 @@ def test_max_hold_stops_the_job(stage: Stage, capsys: pytest.CaptureFixture[str]
     assert "ran for 0.5 s (--max-hold): stopping it" in capsys.readouterr().err
 
 
-def test_max_hold_kills_a_deaf_job(stage: Stage) -> None:
-    """A job that takes too long and ignores TERM is killed; the status is still 124."""
-    assert stage.shell(DEAF, max_hold=1.0, kill_after=0.2) == 124
-
-
-def test_a_loss_after_max_hold_is_the_graver_of_both(stage: Stage) -> None:
-    """A job that is being stopped for --max-hold when its lock goes reports the loss."""
-    stage.when_it_writes("term", stage.hold.lose)
-    assert stage.shell(DEAF, max_hold=1.5, kill_after=2) == 70
-
-
 def test_min_hold_keeps_the_lock_after_a_short_job(stage: Stage) -> None:
     """The lock may not be released before --min-hold has passed since it was got."""
     began = time.monotonic()
     assert stage.shell("exit 4", min_hold=1.0) == 4
     assert time.monotonic() - began >= 1.0
-
-
-@pytest.mark.parametrize("ending", ["signal", "loss"])
-def test_min_hold_ends_early_for_a_signal_or_a_loss(stage: Stage, ending: str) -> None:
-    """A signal or a loss ends the wait of --min-hold early; the job's status stays."""
-
-    def end() -> None:
-        wait_until(lambda: not Path(f"/proc/{stage.pid}").exists(), LONG, "the job has ended")
-        time.sleep(0.2)  # the wait of --min-hold has begun
-        stage.hold.lose() if ending == "loss" else os.kill(os.getpid(), signal.SIGTERM)
-
-    stage.when_it_writes("up", end)
-    began = time.monotonic()
-    assert stage.shell("echo up >>$SEEN; exit 4", min_hold=LONG) == 4
-    assert time.monotonic() - began < LONG / 2
 
 
 def test_a_fault_of_ours_leaves_no_job_behind(
@@ -259,62 +231,3 @@ def test_a_fault_of_ours_leaves_no_job_behind(
         stage.run("/bin/sleep", str(LONG))
     with pytest.raises(ProcessLookupError):
         os.kill(stage.pid, 0)
-
-
-def refuse(stage: Stage, monkeypatch: pytest.MonkeyPatch, last: int) -> list[int]:
-    """Make the job refuse all signals, and end by itself at *last*; return what was sent."""
-    sent: list[int] = []
-
-    def send_signal(_job: object, signum: int) -> None:
-        sent.append(signum)
-        if signum == last:
-            stage.seen.with_name("seen.go").touch()
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(subprocess.Popen, "send_signal", send_signal)
-    return sent
-
-
-REFUSED = "interlock: this user may not send signal {} to the command: waiting for its end\n"
-
-
-@pytest.mark.parametrize("reason", ["max-hold", "lost", "kill", "signal"])
-def test_a_job_that_may_not_be_signalled_is_waited_for(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], reason: str
-) -> None:
-    """The hold lasts until a job of another user (sudo) has ended; that is told."""
-    term, cont, kill = signal.SIGTERM, signal.SIGCONT, signal.SIGKILL
-    options: dict[str, object] = {"kill_after": 0.1}
-    match reason:
-        case "max-hold":
-            expected, status = [term, cont, kill], 124
-            options["max_hold"] = 0.1
-        case "lost":
-            expected, status = [term, cont, kill], 70
-            stage.when_it_writes("up", stage.hold.lose)
-        case "kill":
-            expected, status = [kill], 70
-            options["on_lost"] = "kill"
-            stage.when_it_writes("up", stage.hold.lose)
-        case _:
-            expected, status = [term], 5
-            stage.when_it_writes("up", lambda: os.kill(os.getpid(), signal.SIGTERM))
-    sent = refuse(stage, monkeypatch, expected[-1])
-    assert stage.shell(FINISHING, **options) == status
-    assert sent == expected
-    err = capsys.readouterr().err
-    assert all(REFUSED.format(int(signum)) in err for signum in expected)
-    assert "within" not in err
-
-
-def test_a_closed_stderr_does_not_keep_the_job_alive(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`2>&1 | head -1` may not break the stopping of a job whose lock is lost."""
-    reader, writer = os.pipe()
-    os.close(reader)
-    with os.fdopen(writer, "w", closefd=True) as broken:
-        monkeypatch.setattr(sys, "stderr", broken)
-        stage.hold.lose()
-        assert stage.run("/bin/sleep", str(LONG)) == 70
-        os.dup2(os.open(os.devnull, os.O_WRONLY), writer)

@@ -70,13 +70,6 @@ def test_a_pipeline(shell: Shell, tmp_path: Path, redis_client: redis.Redis) -> 
     assert not redis_client.exists("deploy")
 
 
-def test_a_short_lease(shell: Shell, redis_client: redis.Redis, tmp_path: Path) -> None:
-    """A ticket of a few seconds is not good for longer."""
-    path = tmp_path / "ticket"
-    assert shell.run("ticket", "acquire", "deploy", "--lease", 5, "--ticket-file", path) == 0
-    assert 0 < redis_client.pttl("deploy") <= 5_000
-
-
 def test_a_ticket_that_is_over(
     shell: Shell, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,15 +108,6 @@ def test_a_death_before_the_ticket_is_written(
     )
     assert 0 < left[0] <= 30_000
     assert 800_000 < redis_client.pttl("deploy") <= 900_000
-
-
-def test_a_lock_that_is_lost_before_the_ticket_is_written(
-    shell: Shell, tmp_path: Path, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If the short lease ends before the ticket is written, acquire exits with 1 and says why."""
-    monkeypatch.setattr(ticket, "_write", lambda *_: redis_client.delete("deploy"))
-    assert shell.run("ticket", "acquire", "deploy", "--ticket-file", tmp_path / "t") == 1
-    assert "not held by this ticket" in shell.err
 
 
 def test_a_ticket_that_cannot_be_written(
@@ -165,16 +149,6 @@ def test_usage(shell: Shell, arguments: tuple[str, ...], redis_client: redis.Red
     assert shell.run("ticket", *arguments) == 64
     assert shell.err.startswith("interlock: ")
     assert not redis_client.exists("a")
-
-
-def test_a_ticket_that_an_operator_broke(shell: Shell, tmp_path: Path) -> None:
-    """Its status has the operator's reason, however often it is asked for."""
-    path = tmp_path / "t"
-    assert shell.run("ticket", "acquire", "deploy", "--ticket-file", path) == 0
-    assert shell.run("break", "deploy", "--reason", "stuck since noon") == 0
-    for _ in range(2):
-        assert shell.run("ticket", "status", "--ticket-file", path) == 1
-        assert "an operator broke it: stuck since noon (held by nobody)" in shell.err
 
 
 @pytest.mark.parametrize("content", ["KEY BEGINS, AND IS A SECRET", "root:x:0::A SECRET"])

@@ -41,29 +41,6 @@ def test_none_names_the_three_ways(search: Path) -> None:
         assert way in str(caught.value)
 
 
-def test_none_reaches_the_caller_of_ensure(runtime: Path, search: Path) -> None:
-    """ensure() without a server program raises that error and leaves no server."""
-    with pytest.raises(ConfigError, match="found none"):
-        ensure()
-
-
-def test_order_on_path(search: Path) -> None:
-    """Valkey on PATH comes before Redis on PATH."""
-    redis = program(search, "redis-server")
-    assert find_binary() == redis
-    valkey = program(search, "valkey-server")
-    assert find_binary() == valkey
-
-
-def test_variable_comes_first(search: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """INTERLOCK_REDIS_SERVER comes before PATH, as a path or as a program's name."""
-    program(search, "valkey-server")
-    chosen = program(search, "my-redis")
-    for value in (chosen, "my-redis"):
-        monkeypatch.setenv("INTERLOCK_REDIS_SERVER", value)
-        assert find_binary() == chosen
-
-
 @pytest.mark.parametrize("kind", ["missing", "directory", "not executable"])
 def test_variable_that_names_no_program_is_an_error(
     search: Path, monkeypatch: pytest.MonkeyPatch, kind: str

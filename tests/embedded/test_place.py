@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock._embedded.place import place_of, private
+from interlock._embedded.place import place_of
 from interlock.errors import ConfigError
 
 
@@ -45,20 +45,6 @@ def test_symbolic_link_is_refused(runtime: Path) -> None:
         place_of("default")
 
 
-def test_foreign_directory_is_refused(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A directory that somebody else made in our place is refused."""
-    directory = private(runtime / "theirs")
-    monkeypatch.setattr(os, "getuid", lambda: directory.stat().st_uid + 1)
-    with pytest.raises(ConfigError, match="belongs to user"):
-        private(directory)
-
-
-def test_directory_that_cannot_be_made_is_reported(runtime: Path) -> None:
-    """Where no directory can be made the error names the remedy."""
-    with pytest.raises(ConfigError, match="set XDG_RUNTIME_DIR"):
-        private(runtime / "missing" / "x")
-
-
 @pytest.mark.parametrize("value", [None, "", "relative", "/nonexistent/run"])
 def test_temporary_directory_is_the_fallback(
     runtime: Path, monkeypatch: pytest.MonkeyPatch, value: str | None
@@ -73,26 +59,3 @@ def test_temporary_directory_is_the_fallback(
     expected = systemd if systemd.is_dir() else runtime
     assert place_of("il-fallback").parent == expected / f"interlock-{os.getuid()}"
     place_of("il-fallback").rmdir()
-
-
-def test_foreign_runtime_directory_is_passed_over(
-    runtime: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An XDG_RUNTIME_DIR that belongs to somebody else, as after `su`, is not used."""
-    mine = os.getuid()
-    monkeypatch.setattr(os, "getuid", lambda: mine + 1)
-    monkeypatch.setattr(tempfile, "tempdir", str(runtime / "tmp"))
-    with pytest.raises(ConfigError, match=f"/tmp/interlock-{mine + 1}"):
-        place_of("default")
-
-
-def test_without_a_temporary_directory_the_error_says_what_to_set(
-    runtime: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where nothing can be written the error names the remedy."""
-    mine = os.getuid()
-    monkeypatch.setattr(os, "getuid", lambda: mine + 1)
-    monkeypatch.setattr(tempfile, "tempdir", None)
-    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", list)
-    with pytest.raises(ConfigError, match="set XDG_RUNTIME_DIR"):
-        place_of("default")

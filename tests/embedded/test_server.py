@@ -8,13 +8,10 @@ import stat
 import subprocess
 import sys
 import time
-from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
 from redis import Redis
-from redis.exceptions import ResponseError
-from tests.support.patience import wait_until
 
 from interlock._embedded import EmbeddedServer, ensure, server
 from interlock._embedded.place import place_of
@@ -113,16 +110,6 @@ def test_twenty_processes_make_one_server(runtime: Path) -> None:
     assert (place_of("default") / "log").read_text().lower().count(READY) == 1
 
 
-def test_callers_pipes_end_with_the_caller(runtime: Path) -> None:
-    """Reading a process's output to its end does not wait for the server that it started."""
-    done = subprocess.run(
-        [sys.executable, "-c", ENSURE], capture_output=True, text=True, timeout=30, check=True
-    )
-    assert done.stdout == f"unix://{place_of('default')}/redis.sock\n"
-    assert done.stderr == ""
-    assert EmbeddedServer(place_of("default")).running()
-
-
 def test_server_outlives_its_starters_session(runtime: Path) -> None:
     """The server outlives its starter, and a signal to the starter's whole process group."""
     script = f"{ENSURE}; import sys; sys.stdin.readline()"
@@ -139,23 +126,6 @@ def test_server_outlives_its_starters_session(runtime: Path) -> None:
         os.killpg(starter.pid, signal.SIGINT)
         os.killpg(starter.pid, signal.SIGKILL)
     assert run_id(ensure()) == run
-
-
-def test_blocked_signals_are_not_inherited(runtime: Path) -> None:
-    """A caller that blocks SIGTERM still gets a server that SIGTERM ends."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    try:
-        url = ensure()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    os.kill(pid(url), signal.SIGTERM)
-    wait_until_gone()
-
-
-def wait_until_gone() -> None:
-    """Wait until neither server nor supervisor is left."""
-    server = EmbeddedServer(place_of("default"))
-    wait_until(lambda: not server.running(), 30, "the embedded server ends")
 
 
 def test_killed_server_is_replaced(runtime: Path) -> None:
@@ -182,45 +152,6 @@ def test_hung_server_is_not_doubled(runtime: Path, monkeypatch: pytest.MonkeyPat
     assert run_id(ensure()) == run
 
 
-def test_hung_server_cannot_be_stopped(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """stop() of a frozen server fails in bounded time; the server ends when it runs again."""
-    monkeypatch.setattr(server, "_PATIENCE", 1.5)
-    process = pid(ensure())
-    os.kill(process, signal.SIGSTOP)
-    try:
-        with pytest.raises(ServerUnavailableError, match="did not end"):
-            stop()
-    finally:
-        os.kill(process, signal.SIGCONT)
-    wait_until_gone()
-
-
-def test_busy_server_is_joined(runtime: Path) -> None:
-    """A server that is busy with somebody's long script is joined, not doubled."""
-    url = ensure()
-    with Redis.from_url(url) as connection, Redis.from_url(url) as other:
-        run = run_id(url)
-        connection.config_set("lua-time-limit", 1)
-
-        def spin() -> None:
-            with pytest.raises(ResponseError, match="killed"):
-                connection.eval("while true do end", 0)
-
-        spinner = Thread(target=spin)
-        spinner.start()
-        deadline = time.monotonic() + 30
-        while True:
-            try:
-                other.ping()
-            except ResponseError:  # BUSY: now it spins
-                break
-            assert time.monotonic() < deadline
-        assert ensure() == url
-        other.script_kill()
-        spinner.join()
-        assert run_id(ensure()) == run
-
-
 def test_failed_start_tells_the_reason(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server program that fails is reported at once, with what it said."""
     program = runtime / "broken-server"
@@ -233,27 +164,6 @@ def test_failed_start_tells_the_reason(runtime: Path, monkeypatch: pytest.Monkey
         ensure()
     assert time.monotonic() - began < 30
     assert not EmbeddedServer(place_of("default")).running()
-
-
-def test_missing_interpreter_is_unavailable(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process whose interpreter cannot be run again says so."""
-    monkeypatch.setattr(sys, "executable", str(runtime / "gone"))
-    with pytest.raises(ServerUnavailableError, match="could not be started"):
-        ensure()
-
-
-def test_server_that_never_answers_is_bounded(
-    runtime: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A call waits at most `_PATIENCE` for a server that never listens; that server is stopped."""
-    program = runtime / "mute-server"
-    program.write_text("#!/bin/sh\nexec sleep 600\n")
-    program.chmod(0o700)
-    monkeypatch.setenv("INTERLOCK_REDIS_SERVER", str(program))
-    monkeypatch.setattr(server, "_PATIENCE", 0.5)
-    with pytest.raises(ServerUnavailableError):
-        ensure()
-    wait_until_gone()
 
 
 def test_stop_tells_whether_there_was_one(runtime: Path) -> None:
@@ -275,15 +185,6 @@ def test_senseless_linger_is_refused(
     with pytest.raises(ConfigError, match="lingers for a number of seconds"):
         ensure()
     assert not EmbeddedServer(place_of("default")).running()
-
-
-def test_long_path_is_refused(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A directory whose path leaves no room for a socket is refused with a word on what to do."""
-    long = runtime / ("x" * 90)
-    long.mkdir(mode=0o700)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(long))
-    with pytest.raises(ConfigError, match="shorter directory"):
-        ensure()
 
 
 def test_the_warning_comes_once_and_is_short(runtime: Path) -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from threading import Thread
@@ -17,7 +14,7 @@ from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from tests.support.patience import wait_until
 
-from interlock._embedded import EmbeddedServer, ensure, find_binary, supervisor
+from interlock._embedded import EmbeddedServer, ensure
 from interlock._embedded.place import place_of
 
 if TYPE_CHECKING:
@@ -86,25 +83,6 @@ def test_environment_sets_the_linger(runtime: Path, monkeypatch: pytest.MonkeyPa
     wait_for(gone)
 
 
-def test_short_visits_count(runtime: Path) -> None:
-    """Clients that come and go between two looks of the supervisor keep the server."""
-    linger = 0.5
-    url = ensure(linger=linger)
-    with Redis.from_url(url) as connection:
-        run = connection.info("server")["run_id"]
-    visited = time.monotonic()
-    for _ in range(40):
-        arrival = time.monotonic()
-        try:
-            with Redis.from_url(url) as connection:
-                assert connection.info("server")["run_id"] == run
-        except RedisConnectionError:
-            assert time.monotonic() - visited >= linger, "ended under a frequent visitor"
-            return  # this machine stood still for longer than the linger: the end was right
-        visited = arrival
-        time.sleep(0.05)  # visits in real time, for longer than the linger
-
-
 def test_join_is_safe_against_the_end(runtime: Path) -> None:
     """A join at the very moment of the end gives a server that stays for the linger, old or new."""
     linger = 0.4
@@ -129,18 +107,6 @@ def test_join_is_safe_against_the_end(runtime: Path) -> None:
     for thread in threads:
         thread.join()
     assert failures == []
-
-
-def test_a_join_that_is_held_keeps_the_server(runtime: Path) -> None:
-    """While a join is held the supervisor neither ends the server nor asks it anything."""
-    with EmbeddedServer(place_of("default")).joined(linger=0.2) as url:
-        with Redis.from_url(url) as connection:
-            before = connection.info("stats")["total_connections_received"]
-            connection.client_kill_filter(_type="normal", skipme=False)
-        time.sleep(1.0)  # longer than the linger
-        with Redis.from_url(url) as connection:
-            assert connection.info("stats")["total_connections_received"] == before + 1
-    wait_for(gone)
 
 
 def test_killed_supervisor_takes_the_server_along(runtime: Path) -> None:
@@ -171,65 +137,3 @@ def test_killed_server_takes_the_supervisor_along(runtime: Path) -> None:
     os.kill(server, signal.SIGKILL)
     wait_for(lambda: not alive(supervisor))
     assert gone()
-
-
-def test_hung_server_counts_as_used(runtime: Path) -> None:
-    """A server that cannot be asked who is connected is not ended."""
-    url = ensure(linger=1.5)
-    with Redis.from_url(url) as connection:
-        server, _ = processes(url)
-        os.kill(server, signal.SIGSTOP)
-        try:
-            time.sleep(3)  # longer than the linger
-            assert alive(server)
-        finally:
-            os.kill(server, signal.SIGCONT)
-        assert connection.ping()
-    wait_for(gone)
-
-
-def test_removed_directory_ends_the_server(runtime: Path) -> None:
-    """A server whose directory is gone ends, even under clients: a second one may start."""
-    url = ensure(linger=1.5)
-    with Redis.from_url(url) as connection:
-        connection.ping()
-        server, supervisor = processes(url)
-        shutil.rmtree(place_of("default"))
-        wait_for(lambda: not alive(server) and not alive(supervisor))
-
-
-def test_killed_starter_leaves_a_server_to_join(runtime: Path) -> None:
-    """A start whose starter is killed midway is completed, and the next call joins that server."""
-    place = place_of("default")
-    program = runtime / "slow-server"
-    program.write_text(
-        f"#!/bin/sh\ntouch {runtime}/here\nwhile ! test -e {runtime}/go; do sleep 0.05; done\n"
-        f'exec {find_binary()} "$@"\n'
-    )
-    program.chmod(0o700)
-    command = [
-        sys.executable,
-        "-I",
-        "-S",
-        supervisor.__file__,
-        str(place),
-        str(program),
-        "60",
-        "60",
-    ]
-    with (place / "log").open("ab") as log, subprocess.Popen(command, stdout=log) as starter:
-        wait_for((runtime / "here").exists)
-        starter.kill()
-    (runtime / "go").touch()
-    with Redis.from_url(ensure()) as connection:
-        run = connection.info("server")["run_id"]
-    time.sleep(0.5)  # a supervisor that is left would end its server by then
-    with Redis.from_url(ensure()) as connection:
-        assert connection.info("server")["run_id"] == run
-
-
-def test_supervisor_is_detached(runtime: Path) -> None:
-    """The supervisor is a child of init, in its own session, with no open file of the caller."""
-    _, supervisor = processes(ensure())
-    assert os.getsid(supervisor) != os.getsid(0)
-    assert int(status(supervisor)[PARENT]) != os.getpid()

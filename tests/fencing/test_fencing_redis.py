@@ -58,30 +58,6 @@ async def test_newer_and_equal_tokens_write_and_older_do_not(
     assert redis_client.get("{report}:fence") == b"9"
 
 
-async def test_a_check_writes_nothing_but_the_token(
-    client: redis.Redis | str, redis_client: redis.Redis
-) -> None:
-    """`check` and `write` of one key share the largest token."""
-    await check(client, "report", 5)
-    assert redis_client.keys() == [b"{report}:fence"]
-    with pytest.raises(fencing.StaleTokenError):
-        await write(client, "report", "too late", 4)
-    with pytest.raises(fencing.StaleTokenError):
-        await check(client, "report", 4)
-    await write(client, "report", "in time", 6)
-    with pytest.raises(fencing.StaleTokenError):
-        await check(client, "report", 5)
-
-
-async def test_values_are_what_redis_takes(
-    client: redis.Redis | str, redis_client: redis.Redis
-) -> None:
-    """Text, bytes and numbers are written as SET writes them."""
-    for value, stored in (("ä", "ä".encode()), (b"\0\xff", b"\0\xff"), (1.5, b"1.5"), (7, b"7")):
-        await write(client, "report", value, 1)
-        assert redis_client.get("report") == stored
-
-
 def test_large_tokens_are_told_apart(redis_client: redis.Redis) -> None:
     """Neighbouring tokens are compared as numbers, far beyond 32 bits and whatever their digits."""
     fencing.write(redis_client, "report", "a", 9)
@@ -112,14 +88,6 @@ def test_a_write_is_one_round_trip(proxy: FaultProxy) -> None:
         proxy.clear_record()
         fencing.write(client, "report", "x", 1)
         assert proxy.commands == {"EVAL": 1}
-
-
-def test_decoded_replies_are_understood(redis_url: str, redis_client: redis.Redis) -> None:
-    """A client that decodes replies, or speaks RESP3, is as good."""
-    with redis.Redis.from_url(redis_url, decode_responses=True, protocol=3) as client:
-        fencing.write(client, "report", "x", 2)
-        with pytest.raises(fencing.StaleTokenError):
-            fencing.write(client, "report", "y", 1)
 
 
 def test_a_fence_that_is_no_number_lets_nobody_in(redis_client: redis.Redis) -> None:

@@ -6,7 +6,6 @@ import ctypes
 import logging
 import subprocess
 import sys
-import textwrap
 import threading
 import time
 from contextlib import suppress
@@ -52,42 +51,6 @@ def test_slow_waits_and_holds_are_logged(client: Client, caplog: pytest.LogCaptu
     assert vars(slow)["held_by"] == (holder,)
     assert vars(long)["lock_name"] == "orders"
     assert vars(long)["seconds"] >= 0.2
-
-
-def test_losses_and_breaks_are_logged(client: Client, caplog: pytest.LogCaptureFixture) -> None:
-    """A loss is an error with its reason, and a break is a warning."""
-    with pytest.raises(HoldLostError), client.lock("orders") as hold:
-        client.lock("orders").force_release()
-        hold.ensure()
-    lost, broken = logged(caplog, "lock.lost"), logged(caplog, "lock.force_released")
-    assert (lost.levelno, broken.levelno) == (logging.ERROR, logging.WARNING)
-    assert vars(lost)["reason"] == "force-released"
-    assert vars(lost)["client_id"] == vars(broken)["client_id"] == client.client_id
-    assert vars(broken)["holder"] == ""
-
-
-def test_the_log_of_a_break_names_the_holder(
-    client: Client, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The record of a broken hold has its holder and the reason."""
-    with pytest.raises(HoldLostError), client.lock("orders") as hold:
-        assert client.force_release("orders", holder=hold.holder, reason="stuck")
-        hold.ensure()
-    broken = logged(caplog, "lock.force_released")
-    assert (vars(broken)["holder"], vars(broken)["reason"]) == (hold.holder, "stuck")
-    assert (
-        broken.getMessage() == f"lock 'orders', held by {hold.holder}, was released by force: stuck"
-    )
-
-
-@pytest.mark.filterwarnings("ignore:hold of 'orders':interlock.MisuseWarning")
-def test_abandoned_holds_are_logged(client: Client, caplog: pytest.LogCaptureFixture) -> None:
-    """A hold that nobody can release is a warning."""
-    thread = threading.Thread(target=lambda: client.lock("orders").acquire(), name="gone")
-    thread.start()
-    record = logged(caplog, "lock.abandoned")
-    assert record.levelno == logging.WARNING
-    assert "thread 'gone'" in record.getMessage()
 
 
 def test_outages_are_logged_once(proxy: FaultProxy, caplog: pytest.LogCaptureFixture) -> None:
@@ -150,30 +113,3 @@ def test_thresholds_are_checked(name: str, value: object) -> None:
     """A threshold is None or seconds above 0; everything else is refused with its name."""
     with pytest.raises(ConfigError, match=f"{name} must be None or seconds above 0"):
         Options(**{name: value})  # type: ignore[arg-type]
-
-
-def test_thresholds_may_be_off() -> None:
-    """A threshold of None is accepted, and means never."""
-    assert Options(slow_acquire=None, slow_hold=None).replace(lease=5).slow_hold is None
-
-
-def test_a_loss_is_told_where_no_file_can_be_opened(redis_url: str) -> None:
-    """A full descriptor table keeps no loss from its owner: the first one imports nothing."""
-    code = f"""
-    import resource, interlock, redis
-    client, server = interlock.connect({redis_url!r}), redis.Redis.from_url({redis_url!r})
-    lock = client.lock("name")
-    lock.acquire()
-    server.delete("name")
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
-    try:
-        lock.release()
-    except BaseException as error:
-        print(type(error).__name__, end="")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    """
-    ran = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True
-    )
-    assert ran.stdout == "HoldLostError"

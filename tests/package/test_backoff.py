@@ -39,25 +39,6 @@ def test_exponential_pauses_are_spread_more_with_each_failure() -> None:
     assert first(backoff, 3, chance=0.5) == pytest.approx([0.001, 0.0025, 0.006])
 
 
-def test_exponential_pauses_obey_their_parameters() -> None:
-    """First pause, factor and cap are as given; a factor of 1 leaves only the chance."""
-    assert first(ExponentialBackoff(initial=0.5, cap=5, factor=3), 4) == [0.5, 1.5, 4.5, 5]
-    assert first(ExponentialBackoff(initial=0.1, cap=0.1), 3, chance=0.9) == [0.1, 0.1, 0.1]
-    assert first(ExponentialBackoff(initial=0.01, factor=1), 4) == [0.01] * 4
-
-
-def test_every_wait_starts_anew() -> None:
-    """One back-off serves any number of waits: each begins with the first pause."""
-    backoff = ExponentialBackoff()
-    assert first(backoff, 5) == first(backoff, 5)
-
-
-def test_constant_pauses_stay() -> None:
-    """A constant back-off is 64 ms, as Redisson's, or what was given, whatever the die shows."""
-    assert first(ConstantBackoff(), 3, chance=0.9) == [0.064] * 3
-    assert first(ConstantBackoff(2), 3) == [2, 2, 2]
-
-
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -12,7 +12,7 @@ import pytest
 
 import interlock
 import interlock.asyncio
-from interlock._hints import KEYWORDS, NAMES, did_you_mean, told
+from interlock._hints import KEYWORDS, NAMES, told
 
 CLASSES = [
     getattr(module, name)
@@ -29,24 +29,6 @@ def test_help_shows_what_users_may_use(cls: type) -> None:
     for word in ("NOT_GIVEN", "unlock", "tryLock", "getLock", "Suggesting"):
         assert word not in text
     assert not {"unlock", "tryLock", "getLock"} & set(dir(cls))
-
-
-def test_a_wrapped_call_keeps_its_signature() -> None:
-    """The signature of a method that explains keywords is the written one."""
-    parameters = inspect.signature(interlock.Client.lock).parameters
-    assert list(parameters) == ["self", "name", "timeout", "lease", "reentrant"]
-
-
-@pytest.mark.parametrize("face", [interlock, interlock.asyncio], ids=["sync", "asyncio"])
-def test_an_acquire_keeps_its_signature(face: Any) -> None:
-    """What catches keywords of other libraries is not shown."""
-    for method in (
-        face.Lock.acquire,
-        face.Semaphore.acquire,
-        face.LeasedSemaphore.acquire,
-    ):
-        kinds = {each.kind for each in inspect.signature(method).parameters.values()}
-        assert inspect.Parameter.VAR_KEYWORD not in kinds
 
 
 @pytest.mark.parametrize("face", [interlock, interlock.asyncio], ids=["sync", "asyncio"])
@@ -115,22 +97,6 @@ def test_the_callers_error_is_not_ours() -> None:
         mistaken(ttl=1)
 
 
-def test_an_attribute_that_nobody_has() -> None:
-    """A name that no library uses gets Python's own words."""
-    with interlock.connect("redis://localhost:1") as client:
-        lock: Any = client.lock("x")
-        with pytest.raises(AttributeError, match=r"no attribute 'unlock': use release\(\)"):
-            _ = lock.unlock
-        with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):
-            _ = lock.nonsense
-
-
-def test_a_question_names_the_nearest_word() -> None:
-    """The nearest word is asked for; if none is near, all are told."""
-    assert did_you_mean("timout", ["lease", "timeout"]) == "did you mean 'timeout'?"
-    assert did_you_mean("xyz", ["b", "a"]) == "there are a, b"
-
-
 @pytest.mark.parametrize("name", ["lock", "Redlock", "single"])
 def test_an_import_tells_as_an_attribute_does(name: str) -> None:
     """`from interlock import lock` has the words of `interlock.lock`, and is an ImportError."""
@@ -139,34 +105,6 @@ def test_an_import_tells_as_an_attribute_does(name: str) -> None:
     assert not hasattr(interlock, name)
     with pytest.raises(ImportError, match=r"\(.*__init__\.py\)$"):
         exec("from interlock import nonsense", {})
-
-
-def test_the_package_knows_the_names_of_its_client() -> None:
-    """The package names `connect` for each method of a client that it lacks and that makes things.
-
-    Python itself does not guess another name.
-    """
-    made = {
-        name
-        for name, value in vars(interlock.Client).items()
-        if callable(value)
-        and not name.startswith("_")
-        and name.endswith(("lock", "semaphore", "ed", "single", "event"))
-    }
-    assert {"lock", "try_lock", "locked", "limited", "single", "semaphore"} <= made
-    for name in made:
-        with pytest.raises(
-            AttributeError, match=rf"use interlock\.connect\(url\)\.{name}\("
-        ) as told:
-            getattr(interlock, name)
-        assert told.value.name == ""
-
-
-def test_what_the_package_names_is_a_method_of_its_client() -> None:
-    """Each method that the package names for another word is there."""
-    for text in interlock._ELSEWHERE.values():
-        for name in re.findall(r"connect\(url\)\.(\w+)", text):
-            assert callable(getattr(interlock.Client, name)), text
 
 
 def test_a_copy_is_refused_as_a_copy() -> None:

@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.faces.face_calls import call, told
-from tests.security.test_hostile_server import answering, ask, listening
 
 import interlock
 from interlock._core.insight.card import CARD
 from interlock._core.model.foreign_text import safe
-from interlock._links.resp import ReplyError, parse_in_python
 from interlock._links.urls import open_url
-from interlock.errors import InterlockError
 from interlock.inspection import Reader
 from interlock.options import Options
 
@@ -86,33 +83,3 @@ def test_a_forged_card_is_told_in_one_line(redis_url: str, redis_client: redis.R
     told += [hold.trace_id for hold in card.holds.values()]
     assert len(told) == 11
     assert all(text and text.isprintable() for text in told)
-
-
-async def test_an_error_of_the_server_is_told_in_one_line(face: Face) -> None:
-    """What a server sends as an error comes without orders, whichever part parses it."""
-    line = b"-" + EVIL.replace("\r\n", "\n").encode() + b"\r\n"
-    with listening(answering(line)) as port:
-        outcome = await ask(face, port)
-    assert isinstance(outcome, InterlockError)
-    assert "forged" in str(outcome)
-    assert str(outcome).isprintable()
-    found = parse_in_python(line, 0, ReplyError)
-    assert isinstance(found, tuple)
-    assert str(found[0]).isprintable()
-
-
-async def test_a_forged_reason_is_told_in_one_line(
-    face: Face, redis_url: str, redis_client: redis.Redis
-) -> None:
-    """A note of a forced release that somebody forged tells its holder no orders."""
-    client = face.module.connect(redis_url, lease=1.0)
-    lock, owner = client.lock("stuck"), face.owner()
-    await owner.do(lock.acquire)
-    hold = await owner.do(lambda: lock.hold)
-    redis_client.set(f"interlock_forced:{{stuck}}:{hold.holder}", EVIL)
-    redis_client.delete("stuck")
-    with pytest.raises(interlock.HoldLostError) as lost:
-        await owner.do(lock.release)
-    await owner.end()
-    await told(client.close())
-    assert str(lost.value).isprintable()

@@ -93,27 +93,3 @@ async def test_names_of_keys_of_ours(face: Face, redis_url: str, redis_client: r
     for each in (owner, other):
         await each.end()
     await told(client.close())
-
-
-async def test_hostile_values(face: Face, redis_url: str, redis_client: redis.Redis) -> None:
-    """Values of a group lock are hashed: none of them becomes a field of another one."""
-    client = face.module.connect(redis_url)
-    owner, other = face.owner(), face.owner()
-    assert await owner.do(client.group_lock("group", NAMES).acquire)
-    assert await other.do(client.group_lock("group", ["mode", "other"]).acquire, False)
-    assert not await other.do(client.group_lock("group", ["*"]).acquire, False)
-    await told(client.close())
-    for each in (owner, other):
-        await each.end()
-    assert redis_client.keys("*") == []
-
-
-async def test_errors_are_one_line(face: Face, redis_url: str) -> None:
-    """A name does not write lines, or control a terminal, by the errors that quote it."""
-    client = face.module.connect(redis_url)
-    for name in NAMES:
-        with pytest.raises(interlock.NotHeldError) as caught:
-            await call(face, made(client, "lock", name).release)
-        assert str(caught.value).isprintable()
-        assert repr(client.lock(name)).isprintable()
-    await told(client.close())

@@ -15,8 +15,6 @@ from interlock import InterlockError, Options, ServerUnavailableError
 from interlock._links import resp
 from interlock._links.shared_connection import SharedConnection, meaning
 from interlock._links.urls import open_url
-from interlock.check import Requirements, examine
-from interlock.inspection import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -96,54 +94,6 @@ async def test_malformed_replies(face: Face, name: str) -> None:
     with listening(answering(MALFORMED[name])) as port:
         outcome = await ask(face, port)
     assert outcome is False or isinstance(outcome, InterlockError)
-
-
-ODD = {
-    **MALFORMED,
-    "number": b":1\r\n",
-    "nothing": b"*0\r\n",
-    "none": b"*-1\r\n",
-    "cursor": b"*2\r\n:0\r\n*0\r\n",
-    "keys": b"*2\r\n$1\r\n0\r\n:1\r\n",
-}
-QUESTIONS: tuple[Callable[[Reader], object], ...] = (
-    lambda reader: list(reader.pages()),
-    lambda reader: reader.describe("name"),
-    lambda reader: reader.last_end("name"),
-    lambda reader: reader.type_of("name"),
-    lambda reader: reader.deadlocks(),
-)
-"""What operators ask: the list, one lock, and the search for deadlocks."""
-
-
-@pytest.mark.parametrize("name", ODD)
-def test_operators_get_an_error_of_ours(name: str) -> None:
-    """A reply of a wrong shape to a list, a search or a check ends in an error of ours."""
-    with listening(answering(ODD[name])) as port:
-        server, options = open_url(f"redis://127.0.0.1:{port}", Options(command_timeout=0.3))
-        with Reader(server, options) as reader:
-            for question in QUESTIONS:
-                with contextlib.suppress(InterlockError):
-                    question(reader)
-        assert str(examine([server], Requirements(options=options)))
-
-
-def test_a_lock_with_impossible_numbers_is_no_lock() -> None:
-    """A server that tells a list where a number belongs gets an error that says so."""
-
-    def serve(sock: socket.socket) -> None:
-        while data := sock.recv(65536):
-            scan = b"*2\r\n$1\r\n0\r\n*1\r\n$1\r\na\r\n"
-            lock = b"*14\r\n$4\r\nhash\r\n:1\r\n" + b"*0\r\n" * 12
-            sock.sendall(scan if b"SCAN" in data else lock)
-
-    with listening(serve) as port:
-        opened = open_url(f"redis://127.0.0.1:{port}", Options(command_timeout=0.3))
-        with (
-            Reader(*opened) as reader,
-            pytest.raises(ServerUnavailableError, match=r"makes no sense.*wanted numbers"),
-        ):
-            list(reader.pages())
 
 
 async def test_an_endless_reply_ends(face: Face) -> None:

@@ -14,7 +14,7 @@ from tests.support.renewal import renews_soon
 from tests.support.tenant import LOGIN, PREFIX, RIGHTS, admit, do_everything, refusals
 
 import interlock
-from interlock import ConfigError, Options, connect
+from interlock import ConfigError, connect
 from interlock._core.insight.card import CARD, INDEX
 from interlock.cli import main
 
@@ -51,18 +51,6 @@ def test_a_url_may_give_the_prefix(face: Face, url: str) -> None:
     assert client.lock("x")._core.key == "acme:x"
     bare = url.replace("&prefix=acme:", "").replace("prefix=acme%3A&", "")
     assert client._where == face.module.connect(bare.replace("?prefix=acme:", ""))._where
-
-
-def test_a_prefix_of_the_url_and_another_one(
-    face: Face, monkeypatch: pytest.MonkeyPatch, redis_url: str
-) -> None:
-    """Two that differ are refused, and so is one that cannot be; the same one twice is not."""
-    with pytest.raises(ConfigError, match=r"'acme:'.*'other:'"):
-        face.module.connect("redis://localhost?prefix=acme:", prefix="other:")
-    with pytest.raises(ConfigError, match="prefix must"):
-        face.module.connect("redis://localhost?prefix=")
-    monkeypatch.setenv("INTERLOCK_URL", f"{redis_url}?prefix=acme:")
-    assert face.module.connect(prefix="acme:").lock("x")._core.key == "acme:x"
 
 
 def test_a_tenant_can_do_everything(any_server: RedisServer) -> None:
@@ -174,14 +162,6 @@ def test_names_are_told_without_the_prefix(
         assert "the key" not in run("why", "y")
 
 
-async def test_an_error_of_a_task_tells_the_name(redis_url: str, redis_client: Any) -> None:
-    """On asyncio too the error for a key of something else has the user's name."""
-    redis_client.set("acme:x", "no lock")
-    async with interlock.asyncio.connect(redis_url, prefix=PREFIX) as client:
-        with pytest.raises(interlock.WrongTypeError, match=r"^'x' at .*'x' is a string"):
-            await client.lock("x").acquire()
-
-
 def test_tenants_share_nothing(redis_url: str, redis_client: Any) -> None:
     """Locks of one name under two prefixes, and without one, are three; so are their lists."""
     options = [{}, {"prefix": "acme:"}, {"prefix": "other:"}]
@@ -193,8 +173,3 @@ def test_tenants_share_nothing(redis_url: str, redis_client: Any) -> None:
     assert listed == [["acme:x", "other:x", "x"], ["x"], ["x"]]
     for client in clients:
         client.close()
-
-
-def test_options_keep_the_prefix() -> None:
-    """It is a field like the others."""
-    assert Options(prefix="acme:").replace(lease=10).prefix == "acme:"
