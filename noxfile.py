@@ -190,7 +190,6 @@ def greenlets(session: nox.Session) -> None:
     "command",
     [
         nox.param("tests.signals --short --operation with", id="signals"),
-        nox.param("tests.signals --short --operation acquire --kind semaphore", id="permits"),
         nox.param("tests.sanitizers --short", id="sanitizers"),
         nox.param("tests.fuzz --short", id="fuzz"),
         nox.param("tests.rotation --short", id="rotation"),

@@ -4,41 +4,34 @@ A timer raises in the main thread while one operation runs, or cancels its task.
 does what programs do: it releases what it holds, or it has left its ``with`` block. After that the
 server must have nothing of it, soon: leases are so long that no renewal and no end of a lease
 helps. With ``--kept``, the program keeps each traceback, as a REPL does. With ``--twice``, a second
-signal strikes the undo of the first. The yardstick is ``with threading.Lock()`` on the same
-interpreter.
+signal strikes the undo of the first.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import inspect
 import random
 import signal
 import statistics
 import sys
-import threading
 import time
 import warnings
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, cast
-
-import redis
 
 import interlock
 import interlock.asyncio
 from interlock.errors import HoldLostError, NotHeldError
 from tests.lock.lock_like import KINDS
-from tests.struck_objects import EXPECTED, ROWS, Other, Row, Trial, left_behind
 from tests.support.again import again
 from tests.support.cards import is_card
 from tests.support.servers import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import FrameType
 
     from tests.lock.lock_like import Kind
 
@@ -65,7 +58,6 @@ class Timer:
     Attributes:
         strike: what a signal does; it may raise.
         struck: how many have struck.
-        inside: whether the first one of a call came when that had begun.
     """
 
     def __init__(self, *, twice: bool = False, kept: bool = False) -> None:
@@ -74,7 +66,6 @@ class Timer:
         self._left = 0
         self.strike: Callable[[], None] = self.fail
         self.struck = 0
-        self.inside = False
         self._armed = False
 
     def __enter__(self) -> Self:
@@ -120,10 +111,8 @@ class Timer:
         self._armed = False
         signal.setitimer(signal.ITIMER_REAL, 0)
 
-    def _handle(self, _: int, frame: FrameType | None) -> None:
+    def _handle(self, *_: object) -> None:
         if self._armed:
-            if self._left == self._times:
-                self.inside = _in_interlock(frame)
             self.struck += 1
             self._left -= 1
             if self._left:
@@ -131,19 +120,6 @@ class Timer:
             else:
                 self._armed = False
             self.strike()
-
-
-def _in_interlock(frame: FrameType | None) -> bool:
-    """Return whether *frame*, or one of its callers, is a call of the package that has begun.
-
-    It has not at its first instruction.
-    """
-    begun = False
-    while frame is not None:
-        if frame.f_globals["__name__"].startswith("interlock."):
-            begun = frame.f_lineno != frame.f_code.co_firstlineno
-        frame = frame.f_back
-    return begun
 
 
 class Unheard:
@@ -386,111 +362,6 @@ async def strike_tasks(bed: Bed, kind: Kind, operation: str, strikes: int, *, tw
     return count
 
 
-def strike_objects(url: str, row: Row, strikes: int, timer: Timer) -> Count:
-    """Strike the call of *row* in the sync face."""
-    count, played = Count(f"sync {row.kind} {row.operation}"), 0
-    durations: list[float] = []
-    with interlock.connect(url, lease=LEASE) as client, ExitStack() as stack, timer:
-        other = stack.enter_context(closing(Other(url, LEASE)))
-        raw = stack.enter_context(redis.Redis.from_url(url))
-        while count.strikes < strikes and len(count.wrong) < 20:
-            played += 1
-            trial = Trial(client, other, raw, f"name{played}", asyncio=False)
-            trial.it = row.make(client, trial.name)
-            trial.held = row.before(trial)
-            before, began = timer.struck, time.perf_counter()
-
-            def act(trial: Trial = trial) -> None:
-                trial.told = (row.act(trial),)
-
-            with suppress(*EXPECTED):
-                if len(durations) < 20:
-                    act()
-                else:
-                    timer.run(random.uniform(0, typical(durations)), act)
-            if len(durations) < 20:
-                durations.append(time.perf_counter() - began)
-            trial.struck.set()
-            row.after(trial)
-            if timer.struck > before and (timer.inside or not row.begun):
-                judge_object(row, trial, count)
-            timer.forget()
-    return count
-
-
-async def strike_object_tasks(url: str, row: Row, strikes: int, *, twice: bool) -> Count:
-    """Strike the call of *row* in the asyncio face: the signal cancels its task."""
-    count, played = Count(f"asyncio {row.kind} {row.operation}"), 0
-    durations: list[float] = []
-    loop, timer = asyncio.get_running_loop(), Timer(twice=twice)
-    async with interlock.asyncio.connect(url, lease=LEASE) as client:
-        with closing(Other(url, LEASE)) as other, redis.Redis.from_url(url) as raw, timer:
-            while count.strikes < strikes and len(count.wrong) < 20:
-                played += 1
-                trial = Trial(client, other, raw, f"name{played}", asyncio=True)
-                trial.it = row.make(client, trial.name)
-                trial.held = row.before(trial)
-                if inspect.isawaitable(trial.held):
-                    trial.held = await trial.held
-                before, began = timer.struck, time.perf_counter()
-                call = _tell(row, trial)
-                task = asyncio.ensure_future(call)
-
-                def cancel(task: asyncio.Task[Any] = task, call: Any = call) -> None:
-                    begun = inspect.getcoroutinestate(call) != inspect.CORO_CREATED
-                    timer.inside = begun and (timer.inside or not task.cancelling())
-                    task.cancel()
-                    loop.call_soon_threadsafe(lambda: None)  # as asyncio's runner
-
-                timer.strike = cancel
-                if len(durations) >= 20:
-                    timer.arm(random.uniform(0, typical(durations)))
-                with suppress(asyncio.CancelledError, *EXPECTED):
-                    await task
-                timer.disarm()
-                if len(durations) < 20:
-                    durations.append(time.perf_counter() - began)
-                trial.struck.set()
-                if inspect.isawaitable(ending := await asyncio.to_thread(row.after, trial)):
-                    await ending
-                if timer.struck > before and (timer.inside or not row.begun):
-                    await asyncio.to_thread(judge_object, row, trial, count)
-    return count
-
-
-async def _tell(row: Row, trial: Trial) -> None:
-    """Make the call; a task whose last step was struck drops what it returns."""
-    trial.told = (await row.act(trial),)
-
-
-def judge_object(row: Row, trial: Trial, count: Count) -> None:
-    """Count what a strike has left behind."""
-    count.strikes += 1
-    if not _comes(lambda: not left_behind(row, trial), SOON):
-        count.wrong.append(left_behind(row, trial))
-
-
-def yardstick(strikes: int) -> Count:
-    """Strike ``with threading.Lock()``."""
-    count, lock = Count("with threading.Lock()"), threading.Lock()
-
-    def blocks() -> None:
-        for _ in range(100):
-            with lock:
-                pass
-
-    with Timer() as timer:
-        while count.strikes < strikes:
-            before = timer.struck
-            timer.run(random.uniform(0, 2e-5), blocks)
-            if timer.struck > before:
-                count.strikes += 1
-                if lock.locked():
-                    count.wrong.append("it stayed locked")
-                    lock.release()
-    return count
-
-
 def rows(options: argparse.Namespace) -> Iterator[tuple[str, Kind, str]]:
     """Yield every face, kind and operation that was asked for."""
     for face in ("sync", "asyncio"):
@@ -502,16 +373,6 @@ def rows(options: argparse.Namespace) -> Iterator[tuple[str, Kind, str]]:
                 given = (face, kind.name, operation)
                 if all(want in (None, have) for want, have in zip(wanted, given, strict=True)):
                     yield face, kind, operation
-
-
-def object_rows(options: argparse.Namespace) -> Iterator[tuple[str, Row]]:
-    """Yield every face and call of another object that was asked for."""
-    for face in ("sync", "asyncio"):
-        for row in ROWS:
-            wanted = (options.face, options.kind, options.operation)
-            given = (face, row.kind, row.operation)
-            if all(want in (None, have) for want, have in zip(wanted, given, strict=True)):
-                yield face, row
 
 
 def tell(
@@ -536,16 +397,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--twice", action="store_true", help="strike the undo of a strike, too")
     parser.add_argument("--kept", action="store_true", help="keep each traceback for a while")
     parser.add_argument("--face", choices=["sync", "asyncio"])
-    kinds = [*(kind.name for kind in KINDS), *sorted({row.kind for row in ROWS})]
-    parser.add_argument("--kind", choices=kinds)
-    operations = {*SYNC, *(row.operation for row in ROWS)}
-    parser.add_argument("--operation", choices=sorted(operations))
+    parser.add_argument("--kind", choices=[kind.name for kind in KINDS])
+    parser.add_argument("--operation", choices=sorted(SYNC))
     options = parser.parse_args(arguments)
     strikes = SHORT if options.short else options.strikes
     warnings.simplefilter("ignore", interlock.MisuseWarning)  # told of each hold that is left
     wrong, timer = 0, partial(Timer, twice=options.twice, kept=options.kept)
     sys.unraisablehook = unheard = Unheard()
-    print(yardstick(strikes), flush=True)
     with ExitStack() as stack:
         bed = Bed([stack.enter_context(RedisServer()) for _ in range(3)])
         for face, kind, operation in rows(options):
@@ -557,16 +415,6 @@ def main(arguments: list[str] | None = None) -> int:
                 )
             print(count, flush=True)
             wrong += tell(options, strikes, count, face, kind.name, operation)
-        for face, row in object_rows(options):
-            if face == "sync":
-                count = strike_objects(bed.urls[0], row, strikes, timer())
-            else:
-                count = asyncio.run(
-                    strike_object_tasks(bed.urls[0], row, strikes, twice=options.twice)
-                )
-            print(count, flush=True)
-            wrong += tell(options, strikes, count, face, row.kind, row.operation)
-            bed.flush()
     print(f"{unheard.count} strikes came in finalizers, where Python drops them")
     return 1 if wrong else 0
 
