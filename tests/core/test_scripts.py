@@ -1,7 +1,4 @@
-"""Headers, texts and constructors of the Lua scripts agree, and replies are read correctly.
-
-A header declares exactly the parameters that the text uses and the constructor sends.
-"""
+"""Headers and texts of the Lua scripts agree, and replies are read correctly."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import importlib
 import math
 import pkgutil
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
@@ -40,43 +36,13 @@ MODULES = [
     importlib.import_module(f"{scripts.__name__}.{module.name}")
     for module in pkgutil.iter_modules(scripts.__path__)
 ]
-PARAMETER = re.compile(r"-- (KEYS|ARGV)\[(\d+)(\.\.n)?\] +(\S+) +(\S.*)")
-_CONTINUED = r"(?:\n-- {9,}.*)*"
-REFERENCE = re.compile(r"\b(KEYS|ARGV)(?:\[(\d+)\])?")
+HEADER = re.compile(r"^-- (KEYS|ARGV) +(.+)$", re.MULTILINE)
+README = LUA.joinpath("README.md").read_text(encoding="utf-8")
 
 
-@dataclass(frozen=True)
-class Header:
-    """What the comment before a script says.
-
-    Attributes:
-        declared: the indexes of KEYS and of ARGV.
-        open_ended: which of the two may have more.
-    """
-
-    declared: dict[str, list[int]]
-    open_ended: set[str]
-
-
-def header_of(stem: str) -> Header:
-    """Return the header of a script."""
-    lines = [line for line in TEXTS[stem].splitlines() if line.startswith("--")]
-    declared: dict[str, list[int]] = {"KEYS": [], "ARGV": []}
-    open_ended: set[str] = set()
-    for line in lines:
-        if parameter := PARAMETER.fullmatch(line):
-            table, index, more, _, _ = parameter.groups()
-            declared[table].append(int(index))
-            if more:
-                open_ended.add(table)
-        else:
-            assert not line.startswith(("-- KEYS", "-- ARGV")), f"cannot be read: {line}"
-    return Header(declared, open_ended)
-
-
-def body_of(stem: str) -> list[str]:
-    """Return the lines of a script after its header."""
-    return [line for line in TEXTS[stem].splitlines() if not line.startswith("--")]
+def names_of(stem: str) -> list[str]:
+    """Return the names in the header of a script, as they stand there."""
+    return [name for _, names in HEADER.findall(TEXTS[stem]) for name in names.split(", ")]
 
 
 def test_every_text_is_loaded() -> None:
@@ -96,19 +62,29 @@ def test_every_text_is_loaded() -> None:
 
 
 @pytest.mark.parametrize("stem", TEXTS)
-def test_the_header_declares_what_the_body_uses(stem: str) -> None:
-    """Each declared parameter is used, and nothing that is not declared."""
-    header, body = header_of(stem), "\n".join(body_of(stem))
-    used: dict[str, set[int]] = {"KEYS": set(), "ARGV": set()}
-    for table, index in REFERENCE.findall(body):
-        # The table itself stands for all that has no number of its own.
-        used[table] |= {int(index)} if index else set(header.declared[table][-1:])
-        assert index or table in header.open_ended
-    for table, declared in header.declared.items():
-        if table in header.open_ended:
-            used[table] &= set(declared)
-        assert declared == list(range(1, len(declared) + 1))
-        assert used[table] - {0} == set(declared), table  # KEYS[0] is nil
+def test_a_header_names_what_the_body_uses(stem: str) -> None:
+    """Each name of a header is used and explained; what has a name is not used by its number."""
+    body = "\n".join(line for line in TEXTS[stem].splitlines() if not line.startswith("--"))
+
+    for name in names_of(stem):
+        bare = name.strip("#?.")
+        rest = name.endswith("...") and re.search(r"\b(KEYS|ARGV)\b", body)
+        assert rest or re.search(rf"\b{bare}\b", body), name
+        assert f"`{bare}`" in README, name
+    assert set(re.findall(r"KEYS\[\d+\]", body)) <= {"KEYS[0]", "KEYS[200]"}
+    assert not re.findall(r"ARGV\[\d+\]", body)
+
+
+def test_every_explained_name_is_in_a_header() -> None:
+    """The README explains no name that no script has."""
+    explained = {
+        name
+        for row in re.findall(r"^\| (`.*?`) \|", README, re.MULTILINE)
+        for name in row.split(", ")
+    }
+    used = {f"`{name.strip('#?.')}`" for stem in TEXTS for name in names_of(stem)}
+
+    assert explained - {"`name?`", "`#name`", "`name...`"} == used
 
 
 def test_every_part_is_included_in_some_script() -> None:

@@ -13,7 +13,7 @@ LUA = resources.files("interlock._core").joinpath("lua")
 TEXTS = {
     path.name.removesuffix(".lua"): loader.text_of(path.name.removesuffix(".lua"))
     for path in sorted(LUA.iterdir(), key=str)
-    if path.is_file()
+    if path.name.endswith(".lua")
 }
 """Name of a script -> its source, with what it includes in place."""
 SENT = {

@@ -1,11 +1,10 @@
 -- barrier_query: tell how many parties wait, and whether the barrier is broken.
 --
--- KEYS[1]  waiting  zset, as for barrier_arrive
+-- KEYS     waiting
 --
 -- Returns  {number of parties that wait, 1 when it is broken}
 -- Source   threading.Barrier.n_waiting and broken of Python 3.13
 -- Wire     nothing is written; ours alone
-local waiting = KEYS[1]
 
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

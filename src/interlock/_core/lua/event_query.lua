@@ -1,12 +1,11 @@
 -- event_query: tell whether an event is set, and which setting was the last.
 --
--- KEYS[1]  event  string, "set <mark>", or "clear <mark>" for a while after it was cleared
--- ARGV[1]  idle   integer >= 0, milliseconds after this use when it ends; 0: never
+-- KEYS     event
+-- ARGV     idle
 --
 -- Returns  {1 when it is set, else 0; the mark of the last setting (nil: none lately)}
 -- Source   threading.Event.is_set of Python 3.13
 -- Wire     the TTL; ours alone
-local event, idle = KEYS[1], ARGV[1]
 
 local state = redis.call('get', event)
 if not state then

@@ -13,15 +13,8 @@
 -- A server that is out of memory refuses ZADD and HSET, but only as a script's first write. So for who
 -- has a place a ZREM of nothing comes first: it waits on, and has its turn.
 --
--- KEYS[1]  lock      hash {holder: depth}; its TTL is the lease
--- KEYS[2]  queue     list of holders, the next one first
--- KEYS[3]  timeouts  zset {holder: its deadline, epoch milliseconds by the server's clock}; ours
---                    have the fraction .25
--- ARGV[1]  lease     integer > 0, milliseconds
--- ARGV[2]  holder    string, "<client>:<number>"
--- ARGV[3]  waits     1: join the queue if it is not our turn; 0: only keep an existing place
--- ARGV[4]  wait      integer > 0, milliseconds for which a waiter may be silent
--- ARGV[5]  channel   string; the waiter <holder> listens on "<channel>:<holder>"
+-- KEYS     lock, queue, timeouts
+-- ARGV     lease, holder, waits, #wait, channel
 --
 -- Returns  nil when held; {milliseconds until it must ask again, 1} when in the queue; else {what
 --          is left of the other's lease in milliseconds (-1: never ends, -2: the lock is free and
@@ -30,9 +23,6 @@
 --          the client's
 -- Wire     the hash, the list and the zset; "0" to a waiter that is first now because those
 --          before it are gone; this code is our own
-local lock, queue, timeouts = KEYS[1], KEYS[2], KEYS[3]
-local lease, holder, waits = ARGV[1], ARGV[2], ARGV[3] == '1'
-local wait, channel = tonumber(ARGV[4]), ARGV[5]
 -- A waiter with a longer wait than ours takes more off the deadlines behind it. How much cannot be
 -- seen. Redisson's waiters take 300 s off.
 local LONGER_WAIT = math.max(300000, wait)
@@ -88,7 +78,7 @@ end
 if turn then
   return take()
 end
-if waits and not place then
+if waits == '1' and not place then
   place = redis.call('rpush', queue, holder) - 1
   stay(place)
 end

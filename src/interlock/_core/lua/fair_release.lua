@@ -6,14 +6,8 @@
 -- A server that is out of memory refuses HSET and ZADD, but only as a script's first write. So a
 -- removal comes before each: before HSET it is the HDEL of a field that never exists.
 --
--- KEYS[1]  lock      hash {holder: depth}
--- KEYS[2]  queue     list of holders, the next one first
--- KEYS[3]  timeouts  zset {holder: its deadline, epoch milliseconds by the server's clock}; ours
---                    have the fraction .25
--- ARGV[1]  holder    string, "<client>:<number>"
--- ARGV[2]  depth     integer >= 0, the depth to reach
--- ARGV[3]  wait      integer > 0, milliseconds for which a waiter may be silent
--- ARGV[4]  channel   string; the waiter <holder> listens on "<channel>:<holder>"
+-- KEYS     lock, queue, timeouts
+-- ARGV     holder, depth, #wait, channel
 --
 -- Returns  1 when it held the lock; 0 when it only stood in the queue; nil when neither (a deadline
 --          without a place in the list is removed; nothing else changed)
@@ -21,8 +15,6 @@
 --          4.7.0, with the server's clock in place of the client's
 -- Wire     the hash, the list and the zset; "0" to the next waiter when the lock is free; this
 --          code is our own
-local lock, queue, timeouts = KEYS[1], KEYS[2], KEYS[3]
-local holder, depth, wait, channel = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 
 local held = redis.call('hexists', lock, holder) == 1
 if depth ~= '0' then

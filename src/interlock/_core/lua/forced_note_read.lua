@@ -2,13 +2,12 @@
 --
 -- If there is no note, tell how long the server has run: a restart may explain the loss.
 --
--- KEYS[1]  note  string, why
+-- KEYS     note
 --
 -- Returns  the text; if there is none, or it is too long for a note (it stays then), the seconds
 --          since the server was started; nil if it does not tell that
 -- Source   none
 -- Wire     the key is ours; Java does not look at it
-local note = KEYS[1]
 local LONGEST = 2000
 
 local text = redis.call('strlen', note) <= LONGEST and redis.call('get', note)

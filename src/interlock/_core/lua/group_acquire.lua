@@ -5,20 +5,14 @@
 --
 -- A depth above 1 is a re-entry: it does not take a lost field again.
 --
--- KEYS[1]     group   hash {field: holder, "<field>:<holder>:expire_time": epoch milliseconds,
---                     "<field>:<holder>:lock_count": depth}
--- ARGV[1]     lease   integer > 0, milliseconds
--- ARGV[2]     holder  string, "<client id>:<number>"
--- ARGV[3]     depth   integer > 0, the depth to reach: sending it twice changes nothing
--- ARGV[4..n]  field   string, the field that stands for one value
+-- KEYS     group
+-- ARGV     #lease, holder, #depth, field...
 --
 -- Returns  nil when held; else the milliseconds until the last of the others' fields ends (-2: a
 --          re-entry found a field lost)
 -- Source   RedissonFasterMultiLock.tryLockInnerAsync, Redisson 4.7.0,
 --          with the server's clock in place of the client's
 -- Wire     the hash and its TTL; this code is our own
-local group, lease, holder = KEYS[1], tonumber(ARGV[1]), ARGV[2]
-local depth, fields = tonumber(ARGV[3]), ARGV
 local FIRST = 4
 
 local clock = redis.call('time')
@@ -29,13 +23,13 @@ local function expiry(field, owner)
 end
 
 local left, all_ours, owners = -2, true, {}
-for i = FIRST, #fields do
-  local owner = redis.call('hget', group, fields[i])
+for i = FIRST, #ARGV do
+  local owner = redis.call('hget', group, ARGV[i])
   owners[i] = owner
   if owner ~= holder then
     all_ours = false
     if owner then
-      left = math.max(left, expiry(fields[i], owner) - now)
+      left = math.max(left, expiry(ARGV[i], owner) - now)
     end
   end
 end
@@ -44,8 +38,8 @@ if left > 0 then
 elseif depth > 1 and not all_ours then
   return -2
 end
-for i = FIRST, #fields do
-  local field, owner = fields[i], owners[i]
+for i = FIRST, #ARGV do
+  local field, owner = ARGV[i], owners[i]
   if owner and owner ~= holder then
     redis.call('hdel', group, field .. ':' .. owner .. ':expire_time',
       field .. ':' .. owner .. ':lock_count')

@@ -1,14 +1,11 @@
 -- group_break: free all fields of one holder, and tell the waiters.
 --
--- KEYS[1]  group    hash {field: holder, "<field>:<holder>:expire_time": epoch milliseconds,
---                   "<field>:<holder>:lock_count": depth}
--- ARGV[1]  holder   string, "<client id>:<number>"
--- ARGV[2]  channel  string, where waiters listen
+-- KEYS     group
+-- ARGV     holder, channel
 --
 -- Returns  1 when the holder held a field, else 0
 -- Source   RedissonFasterMultiLock.unlockInnerAsync, Redisson 4.7.0
 -- Wire     the hash, and "0" on the channel; this code is our own
-local group, holder, channel = KEYS[1], ARGV[1], ARGV[2]
 
 local held, fields = 0, redis.call('hgetall', group)
 for i = 1, #fields, 2 do

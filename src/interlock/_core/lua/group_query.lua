@@ -1,22 +1,20 @@
 -- group_query: tell who holds some of the fields, how deep, and for how long.
 --
--- KEYS[1]     group  hash {field: holder, "<field>:<holder>:expire_time": epoch milliseconds,
---                    "<field>:<holder>:lock_count": depth}
--- ARGV[1..n]  field  string, the field that stands for one value
+-- KEYS     group
+-- ARGV     field...
 --
 -- Returns  {milliseconds until the last of them ends (-2: none is locked), holder, depth, holder,
 --          depth, ...}; the depth is 0 for a holder that does not hold all of them
 -- Source   RedissonFasterMultiLock.isLocked and getHoldCount, Redisson 4.7.0
 -- Wire     nothing is written; this code is our own
-local group, fields = KEYS[1], ARGV
 
 local clock = redis.call('time')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
 local left, order, held, depths = -2, {}, {}, {}
-for i = 1, #fields do
-  local owner = redis.call('hget', group, fields[i])
-  local theirs = owner and fields[i] .. ':' .. owner
+for i = 1, #ARGV do
+  local owner = redis.call('hget', group, ARGV[i])
+  local theirs = owner and ARGV[i] .. ':' .. owner
   local rest = owner
     and tonumber(redis.call('hget', group, theirs .. ':expire_time') or 0) - now or 0
   if rest > 0 then
@@ -31,6 +29,6 @@ end
 local answer = {left}
 for _, owner in ipairs(order) do
   answer[#answer + 1] = owner
-  answer[#answer + 1] = string.format('%.0f', held[owner] == #fields and depths[owner] or 0)
+  answer[#answer + 1] = string.format('%.0f', held[owner] == #ARGV and depths[owner] or 0)
 end
 return answer

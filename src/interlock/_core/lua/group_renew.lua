@@ -5,17 +5,12 @@
 --
 -- A key of another type is a lost lock: hence pcall. A time that is not a number counts as 0.
 --
--- KEYS[1]     group    hash {field: holder, "<field>:<holder>:expire_time": epoch milliseconds,
---                      "<field>:<holder>:lock_count": depth}
--- ARGV[1]     lease    integer > 0, milliseconds
--- ARGV[2]     count    integer > 0, the number of holders
--- ARGV[3..n]  words    string, the holders, "<client id>:<number>" each; then the fields, one
---                      for each value
+-- KEYS     group
+-- ARGV     #lease, #count, words...
 --
 -- Returns  a list: 1 for a holder whose fields are kept, 0 for one that has lost one
 -- Source   FastMultilockTask (the watchdog), Redisson 4.7.0; never shortens anything
 -- Wire     the times of the fields and the TTL; this code is our own
-local group, lease, count, words = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV
 local FIRST = 3
 
 local clock = redis.call('time')
@@ -23,17 +18,17 @@ local expires = clock[1] * 1000 + math.floor(clock[2] / 1000) + lease
 
 local kept = {}
 for i = 1, count do
-  local holder = words[FIRST + i - 1]
+  local holder = ARGV[FIRST + i - 1]
   kept[i] = 1
-  for j = FIRST + count, #words do
-    if redis.pcall('hget', group, words[j]) ~= holder then
+  for j = FIRST + count, #ARGV do
+    if redis.pcall('hget', group, ARGV[j]) ~= holder then
       kept[i] = 0
     end
   end
   if kept[i] == 1 then
     redis.call('hdel', group, '')
-    for j = FIRST + count, #words do
-      local name = words[j] .. ':' .. holder .. ':expire_time'
+    for j = FIRST + count, #ARGV do
+      local name = ARGV[j] .. ':' .. holder .. ':expire_time'
       if (tonumber(redis.call('hget', group, name) or 0) or 0) < expires then
         redis.call('hset', group, name, string.format('%.0f', expires))
       end

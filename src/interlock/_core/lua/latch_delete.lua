@@ -1,21 +1,11 @@
 -- latch_delete: remove a latch and tell the waiters that it will not open; once for each call.
 --
--- KEYS[1]  latch    string, the count
--- KEYS[2]  request  string, "<number> <answer>": the last call with this key
--- KEYS[3]  ending   string, how the latch ended last, for its waiters: "open <mark>" or
---                   "deleted <mark>"
--- KEYS[4]  total    string, the count that the latch was set up with; may be left out
--- ARGV[1]  number   integer of 12 digits, tells this call from those before it
--- ARGV[2]  ttl      integer > 0, milliseconds that the request is kept
--- ARGV[3]  client   string, the client's id: with the number it tells this ending from others
--- ARGV[4]  kept     integer > 0, milliseconds that the ending is remembered
--- ARGV[5]  channel  string, where waiters listen
+-- KEYS     latch, request, ending, total?
+-- ARGV     number, ttl, client, kept, channel
 --
 -- Returns  1 when there was a latch, or an open one that was set up, else 0
 -- Source   RCountDownLatch.delete, Redisson 4.7.0
 -- Wire     the count, and "1" on the channel; the total is ours alone, and so is this code
-local latch, request, ending, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local number, ttl, client, kept, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 -- include: once
 

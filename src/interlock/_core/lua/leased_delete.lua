@@ -1,15 +1,11 @@
 -- leased_delete: remove a leased semaphore with all permits; once, however often the call arrives.
 --
--- KEYS[1]  semaphore  string, the number of free permits
--- KEYS[2]  request    string, "<number> <answer>": the last call with this key
--- KEYS[3]  permits    zset {id, 16 bytes: its end, epoch milliseconds by the server's clock}
--- ARGV[1]  number     integer of 12 digits, tells this call from those before it
--- ARGV[2]  ttl        integer > 0, milliseconds that the request is kept
+-- KEYS     semaphore, request, permits
+-- ARGV     number, ttl
 --
 -- Returns  1 when there was one, else 0
 -- Source   RPermitExpirableSemaphore.delete, Redisson 4.7.0
 -- Wire     the number and the zset; this code is our own
-local semaphore, request, permits, number, ttl = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
 
 -- include: once
 

@@ -1,18 +1,14 @@
 -- leased_query: take expired permits back, then tell how many are free and held; a missing number
 -- that the code names is set.
 --
--- KEYS[1]  semaphore  string, the number of free permits
--- KEYS[2]  permits    zset {id, 16 bytes: its end, epoch milliseconds by the server's clock}
--- ARGV[1]  named      as for leased_acquire
--- ARGV[2]  idle       integer >= 0, milliseconds after this use when it ends; 0: it stays
--- ARGV[3]  channel    string, where Java listens
+-- KEYS     semaphore, permits
+-- ARGV     named, idle, channel
 --
 -- Returns  {free, held}
 -- Source   RPermitExpirableSemaphore.availablePermits, acquiredPermits and getPermits,
 --          Redisson 4.7.0
 -- Wire     the number and the zset; on the channel the new number when expired permits came back,
 --          and the sum when the number was set; this code is our own
-local semaphore, permits, named, idle, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 
 local free = redis.call('get', semaphore)
 if not tonumber(free or 0) then

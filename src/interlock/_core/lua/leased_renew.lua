@@ -5,16 +5,12 @@
 -- A server that is out of memory refuses ZADD, but only as a script's first write. So a ZREM of a
 -- member that never exists comes first.
 --
--- KEYS[1..n]  leases  zset {id, 16 raw bytes: its end, epoch milliseconds by the server's clock};
---                     then, if they end by themselves, the number of free permits of each semaphore
--- ARGV[1]     lease   integer > 0, milliseconds
--- ARGV[2]     idle    integer >= 0, milliseconds after which they end by themselves; 0: they do not
--- ARGV[3..n]  ids     string, the ids of one permit for each zset, 32 hex digits each
+-- KEYS     leases...
+-- ARGV     #lease, #idle, ids...
 --
 -- Returns  a list: 1 for a permit that is kept, 0 for one that is lost
 -- Source   RPermitExpirableSemaphore.updateLeaseTime, Redisson 4.7.0; never shortens a lease
 -- Wire     the scores, and the TTL of the keys; this code is our own
-local leases, all, lease, idle, ids = KEYS[1], KEYS, tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV
 
 local function raw(digits)
   return (string.gsub(digits, '%x%x', function(byte) return string.char(tonumber(byte, 16)) end))
@@ -23,11 +19,11 @@ end
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local kept = {}
-local permits = #ids - 2
+local permits = #ARGV - 2
 for i = 1, permits do
-  leases = all[i]
+  leases = KEYS[i]
   local members, held = {}, 1
-  for id in ids[i + 2]:gmatch(('%x'):rep(32)) do
+  for id in ARGV[i + 2]:gmatch(('%x'):rep(32)) do
     local member = raw(id)
     local score = redis.pcall('zscore', leases, member)
     local ends = type(score) == 'string' and tonumber(score) or 0
@@ -42,9 +38,9 @@ for i = 1, permits do
     for _, member in ipairs(members) do
       redis.call('zadd', leases, now + lease, member)
     end
-    if idle > 0 and all[permits + i] then
+    if idle > 0 and KEYS[permits + i] then
       redis.call('pexpire', leases, idle)
-      leases = all[permits + i]
+      leases = KEYS[permits + i]
       redis.call('pexpire', leases, idle)
     end
   end

@@ -1,18 +1,16 @@
 -- limited_renew: keep permits of limits for another lease, those of each holder if it has all.
 --
--- KEYS[1..n]  permits  zset {"<client>:<number>.<i>": its end, epoch milliseconds by the server's clock}
--- ARGV[1]     lease    integer > 0, milliseconds
--- ARGV[2..n]  holder   string, as for limited_ask, one for each zset
+-- KEYS     permits...
+-- ARGV     #lease, holder...
 --
 -- Returns  a list: 1 for a holder that keeps them, 0 for one that has lost them
 -- Source   our own; never shortens a lease
 -- Wire     none: Redisson has no such thing
-local permits, keys, lease = KEYS[1], KEYS, tonumber(ARGV[1])
 local time = redis.call('time')
 local KEEP = 10000 -- milliseconds that it outlasts them, as in limited
 local ms, kept = time[1] * 1000 + math.floor(time[2] / 1000), {}
 for i = 2, #ARGV do
-  permits = keys[i - 1]
+  permits = KEYS[i - 1]
   local id, n = string.match(ARGV[i], '^[^:]*:%d+'), tonumber(string.match(ARGV[i], '%*(%d+)') or 1)
   kept[i - 1] = 1
   for k = 0, n - 1 do

@@ -3,14 +3,8 @@
 -- Who stands in the queue and finds the lock free gives it to the first. A newcomer only joins: the
 -- lock may be left to Java for a moment.
 --
--- KEYS[1]  lock     hash {holder: depth}; its TTL is the lease
--- KEYS[2]  queue    zset; may be left out: {holder, and "?" if its client cannot listen: when it came, microseconds;
---          negative: when it was granted}
--- ARGV[1]  lease    integer > 0, milliseconds
--- ARGV[2]  holder   string, "<client>:<number>", and "/<ms>" if its lease is below 3 s
--- ARGV[3]  channel  string, where Java listens
--- ARGV[4]  deaf     "?" if the client cannot listen; may be left out
--- ARGV[5]  former   its former place, if its client did not listen for a moment; may be left out
+-- KEYS     lock, queue?
+-- ARGV     lease, holder, channel, deaf?, former?
 --
 -- Returns  {token, source}, both "" without tokens, when held; else what is left of the other's
 --          lease in milliseconds (-2: none), the server's time in microseconds, the queue's length,
@@ -19,9 +13,6 @@
 --          without a queue 0, 0, "", 0
 -- Source   our own
 -- Wire     the hash and its TTL
-local lock, queue = KEYS[1], KEYS[2]
-local lease, holder, channel = ARGV[1], ARGV[2], ARGV[3]
-local deaf, former = ARGV[4] or '', ARGV[5]
 local draw
 
 -- include: ask

@@ -2,17 +2,12 @@
 --
 -- Repeated, it renews the successor's lease at most. A copy that comes late finds neither of the two.
 --
--- KEYS[1]  lock       hash {holder: depth}; its TTL is the lease
--- KEYS[2]  queue      zset, as for lock_ask; may be left out
--- ARGV[1]  holder     string, which holds the lock
--- ARGV[2]  successor  string, which is to hold it
--- ARGV[3]  lease      integer > 0, milliseconds, of the successor
+-- KEYS     lock, queue?
+-- ARGV     holder, successor, lease
 --
 -- Returns  1 when the successor holds it, also when it did before; nil when neither of the two does
 -- Source   none: Redisson has no such thing
 -- Wire     the hash and its TTL as after an acquire
-local lock, queue = KEYS[1], KEYS[2]
-local holder, successor, lease = ARGV[1], ARGV[2], ARGV[3]
 
 if redis.call('hexists', lock, holder) == 1 then
   redis.call('hdel', lock, '') -- a full server refuses HSET, but only as the first write

@@ -1,11 +1,10 @@
 -- lock_query: tell who holds the lock, how deep, and for how long.
 --
--- KEYS[1]  lock  hash {holder: depth}; its TTL is the lease
+-- KEYS     lock
 --
 -- Returns  {PTTL, milliseconds (-1: never ends, -2: not locked), holder, depth, holder, depth, ...}
 -- Source   RLock.isLocked, getHoldCount and remainTimeToLive, Redisson 4.7.0
 -- Wire     nothing is written; this code is our own
-local lock = KEYS[1]
 
 local answer = redis.call('hgetall', lock)
 table.insert(answer, 1, redis.call('pttl', lock))

@@ -2,19 +2,17 @@
 --
 -- A key of another type is a lost lock. The other locks are still renewed: hence pcall.
 --
--- KEYS[1..n]  lock     hash {holder: depth}; its TTL is the lease
--- ARGV[1]     lease    integer > 0, milliseconds
--- ARGV[2..n]  holder   string, "<client id>:<number>", one for each lock
+-- KEYS     lock...
+-- ARGV     lease, holder...
 --
 -- Returns  a list: 1 for a lock that is kept, 0 for one that is lost
 -- Source   LockTask (the watchdog), Redisson 4.7.0; never shortens a TTL
 -- Wire     the TTL; this code is our own
-local lock, locks, lease, holders = KEYS[1], KEYS, ARGV[1], ARGV
 
 local kept = {}
-for i, each in ipairs(locks) do
+for i, each in ipairs(KEYS) do
   lock = each
-  kept[i] = redis.pcall('hexists', lock, holders[i + 1]) == 1 and 1 or 0
+  kept[i] = redis.pcall('hexists', lock, ARGV[i + 1]) == 1 and 1 or 0
   if kept[i] == 1 and redis.call('pttl', lock) < tonumber(lease) then
     redis.call('pexpire', lock, lease)
   end

@@ -1,27 +1,25 @@
 -- locks_acquire: take several free locks at once, all or none.
 --
--- KEYS[1..n]  lock    hash {holder: depth}; its TTL is the lease
--- ARGV[1]     lease   integer > 0, milliseconds
--- ARGV[2..n]  holder  string, "<client>:<number>", one for each lock
+-- KEYS     lock...
+-- ARGV     lease, holder...
 --
 -- Returns  nil when all are held; else what is left of the lease of the first that is not free,
 --          milliseconds (-1: never ends)
 -- Source   RedissonMultiLock, Redisson 4.7.0, which takes one lock after the other
 -- Wire     the hashes and their TTLs, as of lock_acquire; this code is our own
-local lock, locks, lease, holders = KEYS[1], KEYS, ARGV[1], ARGV
 
 local names = {}
-for i, each in ipairs(locks) do
+for i, each in ipairs(KEYS) do
   lock = each
   if redis.call('exists', lock) == 1 then
-    redis.call('hexists', lock, holders[i + 1]) -- fails if it is no lock
+    redis.call('hexists', lock, ARGV[i + 1]) -- fails if it is no lock
     return redis.call('pttl', lock)
   end
   names[i] = each
 end
 for i, each in ipairs(names) do
   lock = each
-  redis.call('hset', lock, holders[i + 1], '1')
+  redis.call('hset', lock, ARGV[i + 1], '1')
   redis.call('pexpire', lock, lease)
 end
 return nil

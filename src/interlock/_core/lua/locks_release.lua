@@ -2,21 +2,19 @@
 --
 -- Those are released one by one (lock_release), because each goes to the first in its queue.
 --
--- KEYS[1..n]  key      first the locks, each a hash {holder: depth}; then the queue of each, a zset;
---                      the queues may be left out, and then each lock is left alone
--- ARGV[1..n]  told     first the holder of each lock, then the channel where Java listens
+-- KEYS     key...
+-- ARGV     told...
 --
 -- Returns  a list: 1 for a lock that is freed, 0 for one that this holder does not hold, 2 for one
 --          that is left alone
 -- Source   RedissonMultiLock, Redisson 4.7.0
 -- Wire     the hashes, and "0" on the channel of each lock that is freed; this code is our own
-local key, keys, told = KEYS[1], KEYS, ARGV
 
 local names, answers = {}, {}
-for i, each in ipairs(keys) do
+for i, each in ipairs(KEYS) do
   names[i] = each
 end
-local count = #told / 2
+local count = #ARGV / 2
 for i = 1, count do
   local awaited = true
   if names[count + i] then
@@ -24,14 +22,14 @@ for i = 1, count do
     awaited = redis.pcall('exists', key) ~= 0
   end
   key = names[i]
-  local held = redis.pcall('hexists', key, told[i])
+  local held = redis.pcall('hexists', key, ARGV[i])
   if held == 0 then
     answers[i] = 0
   elseif held ~= 1 or awaited then
     answers[i] = 2
   else
     redis.call('del', key)
-    redis.call(PUBLISH, told[count + i], '0')
+    redis.call(PUBLISH, ARGV[count + i], '0')
     answers[i] = 1
   end
 end

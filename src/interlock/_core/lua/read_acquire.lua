@@ -2,19 +2,12 @@
 --
 -- A depth above 1 is a re-entry: it does not come in again if the lock was lost meanwhile.
 --
--- KEYS[1]  lock     hash {mode: read or write, reader: depth, writer: depth}; its TTL is the lease
--- KEYS[2]  entry    string "1", the reader's entry, whose TTL is its lease
--- KEYS[3]  queue    zset, as for read_ask; may be left out
--- ARGV[1]  lease    integer > 0, milliseconds
--- ARGV[2]  holder   string, "<client>:<number>", and "/<ms>" if its lease is below 3 s
--- ARGV[3]  depth    integer > 0, the depth to reach
--- ARGV[4]  written  string, the same owner's write hold; may be left out
+-- KEYS     lock, entry, queue?
+-- ARGV     #lease, holder, depth, written?
 --
 -- Returns  nil when held; else what is left of the others' lease, milliseconds (-2: nobody is in)
 -- Source   RedissonReadLock.tryLockInnerAsync, Redisson 4.7.0; our readers wait behind our writers
 -- Wire     the hash, the entry and their TTLs
-local lock, entry, queue = KEYS[1], KEYS[2], KEYS[3]
-local lease, holder, depth, written = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4] or ''
 
 local mode, held, writes = unpack(redis.call('hmget', lock, 'mode', holder, written))
 local left = redis.call('pttl', lock)

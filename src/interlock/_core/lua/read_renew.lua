@@ -1,25 +1,21 @@
 -- read_renew: keep readers of one lock for another lease, each only if it is in; their marks go.
 --
--- KEYS[1]     lock     hash {mode: read or write, reader: depth, writer: depth}; its TTL is the
---                      lease
--- KEYS[2..n]  entry    string "1", the entry of each reader, whose TTL is its lease; then the queue,
---                      a zset, as for read_ask, which may be left out
--- ARGV[1]     lease    integer > 0, milliseconds
--- ARGV[2..n]  holder   string, the id of each reader
+-- KEYS     lock, entry...
+-- ARGV     #lease, holder...
 --
 -- Returns  a list: 1 for a reader that is kept, 0 for one that is lost
 -- Source   ReadLockTask (the watchdog), Redisson 4.7.0; never shortens a TTL
 -- Wire     the entries and the TTLs
-local lock, entry, queue, keys = KEYS[1], KEYS[2], KEYS[200], KEYS
-local lease, kept = tonumber(ARGV[1]), {}
+local queue = KEYS[200]
+local kept = {}
 
-queue = keys[#ARGV + 1] -- some servers want to read a number: that of no reader, of whom 100 come at most
+queue = KEYS[#ARGV + 1] -- some servers want to read a number: that of no reader, of whom 100 come at most
 for i = 2, #ARGV do
   local holder = ARGV[i]
   kept[i - 1] = redis.call('hexists', lock, holder)
   if kept[i - 1] == 1 then
     redis.call('hdel', lock, '') -- a full server refuses SET, but only as the first write
-    entry = keys[i]
+    entry = KEYS[i]
     if redis.call('pttl', entry) < lease then
       redis.call('set', entry, '1', 'px', lease)
     end

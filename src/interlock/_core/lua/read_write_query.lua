@@ -7,24 +7,20 @@
 -- call again. Then their entries are the last keys. A reader that was not told then counts as alive
 -- until the lock ends.
 --
--- KEYS[1]     lock   hash {mode: read or write, reader: depth, writer: depth}; its TTL is the
---                    writer's lease
--- KEYS[2..n]  entry  string "1", entries of readers; may be left out
--- ARGV[1]     side   0: who reads; 1: who writes; 2: both
--- ARGV[2]     told   string, empty, or "-<number of the other keys>;<reader> <depth>;..."
+-- KEYS     lock, entry...
+-- ARGV     side, told
 --
 -- Returns  {what is left of the longest lease in milliseconds (-1: never ends, -2: not locked),
 --          holder, depth, holder, depth, ...}
 -- Source   RedissonReadLock and RedissonWriteLock, isLocked and getHoldCount, Redisson 4.7.0
 -- Wire     nothing is written; this code is our own
-local lock, entry, keys, side, told = KEYS[1], KEYS[2], KEYS, ARGV[1], ARGV[2]
 
 local entries_of, unknown = {}, {}
-local at = tonumber(string.match(told, '%d+') or #keys)
+local at = tonumber(string.match(told, '%d+') or #KEYS)
 for reader, depth in string.gmatch(told, ';(%S+) (%d+)') do
   entries_of[reader] = {}
   for n = 1, tonumber(depth) do
-    entries_of[reader][n] = keys[at + n]
+    entries_of[reader][n] = KEYS[at + n]
   end
   at = at + tonumber(depth)
 end

@@ -1,15 +1,11 @@
 -- semaphore_query: tell how many permits are free; a missing semaphore with a named number is made.
 --
--- KEYS[1]  semaphore  string, the number of free permits
--- KEYS[2]  total      string, as for semaphore_acquire; may be left out
--- ARGV[1]  named      as for semaphore_acquire
--- ARGV[2]  idle       as for semaphore_acquire
--- ARGV[3]  channel    string, where waiters listen
+-- KEYS     semaphore, total?
+-- ARGV     named, idle, channel
 --
 -- Returns  {-1, the free ones (nil: no semaphore), all (nil: not known)}, as semaphore_acquire
 -- Source   RSemaphore.availablePermits, Redisson 4.7.0
 -- Wire     as semaphore_acquire
-local semaphore, total, named, idle, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 
 local free = redis.call('get', semaphore)
 if not tonumber(free or 0) then

@@ -1,20 +1,12 @@
 -- semaphore_set: set the number of all permits, taken and free, and tell the waiters; once.
 --
--- KEYS[1]  semaphore  string, the number of free permits; negative while too many are taken
--- KEYS[2]  request    string, "<number> <answer>": the last call with this key
--- KEYS[3]  total      string, the number of all permits, as far as our clients have set it
--- ARGV[1]  number     integer of 12 digits, tells this call from those before it
--- ARGV[2]  permits    integer >= 0
--- ARGV[3]  ttl        integer > 0, milliseconds that the request is kept
--- ARGV[4]  idle       as for semaphore_acquire
--- ARGV[5]  channel    string, where waiters listen
+-- KEYS     semaphore, request, total
+-- ARGV     number, permits, ttl, idle, channel
 --
 -- Returns  1 when set, 0 when the semaphore exists and its total is not known
 -- Source   our own; RPermitExpirableSemaphore.setPermits, Redisson 4.7.0, does the same for leases
 -- Wire     the number, whose TTL stays, and its new value on the channel if there are more; the
 --          total is ours alone
-local semaphore, request, total = KEYS[1], KEYS[2], KEYS[3]
-local number, permits, ttl, idle, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 -- include: once
 

@@ -2,15 +2,12 @@
 --
 -- A depth above 1 is a re-entry: it does not come in again if the lock was lost meanwhile.
 --
--- KEYS[1]  lock     hash {mode: read or write, reader: depth, writer: depth}; its TTL is the lease
--- ARGV[1]  lease    integer > 0, milliseconds
--- ARGV[2]  holder   string, as for write_ask
--- ARGV[3]  depth    integer > 0, the depth to reach
+-- KEYS     lock
+-- ARGV     #lease, holder, depth
 --
 -- Returns  nil when held; else what is left of the others' lease, milliseconds (-2: nobody is in)
 -- Source   RedissonWriteLock.tryLockInnerAsync, Redisson 4.7.0, without adding up leases
 -- Wire     the hash and its TTL
-local lock, lease, holder, depth = KEYS[1], tonumber(ARGV[1]), ARGV[2], ARGV[3]
 
 local left = redis.call('pttl', lock)
 local free = left == -2 and depth == '1'

@@ -1,11 +1,13 @@
 """The text that a server is sent for a Lua source.
 
-The sources are written to be read: their first lines give each key and argument a name. Some
-servers check a script before they run it. They want each key as ``KEYS[1]`` in the call itself,
-and each command as a literal. So a server is sent another text:
+The sources are written to be read: their headers give each key and argument a name, which
+``lua/README.md`` explains. Some servers check a script before they run it. They want each key as
+``KEYS[1]`` in the call itself, and each command as a literal. So a server is sent another text:
 
 * Each name of a key is replaced by its ``KEYS[n]``, wherever it stands. An assignment to the name
   becomes an assignment to ``KEYS[n]``: loops use that to declare each key that they touch.
+* The names of arguments become local variables: ``#name`` a number, and ``name?``, which may be
+  left out, empty then.
 * The constants ``PUBLISH`` and ``NUMSUB`` become the commands that the client uses for messages.
 * A message that the server refuses to send from a script is sent by the client, behind the script.
   For that the script answers with the error ``TELL``: see `interlock._core.model.messages`. So a
@@ -26,8 +28,8 @@ MESSAGES = {"PUBLISH": "numsub", "SPUBLISH": "shardnumsub", "": "numsub"}
 """The commands that send a message (empty: none is sent), and the question who listens."""
 
 _COMMENT = re.compile(r"('[^'\n]*')|[ \t]*--[^\n]*")
-_BINDING = re.compile(r"^local (.+) = (.*\bKEYS\b.*)\n", re.MULTILINE)
-_VALUE = re.compile(r"(?:[^,(]|\([^)]*\))+")
+_HEADER = re.compile(r"^-- (KEYS|ARGV) +(.+)\n", re.MULTILINE)
+_BINDING = re.compile(r"^local (\w+) = (KEYS\[\d+\])\n", re.MULTILINE)
 _PUBLISHING = re.compile(r"redis\.p?call\(PUBLISH,")
 _NO_MESSAGE = "local function unsent() return 0 end "
 
@@ -58,6 +60,13 @@ def question(publish: str) -> str:
     return f"return redis.call('{publish}')"
 
 
+def _argument(name: str, n: int) -> str:
+    """Return the value of the argument *n*, which a header calls *name*."""
+    if name.startswith("#"):
+        return f"tonumber(ARGV[{n}])"
+    return f"ARGV[{n}] or ''" if name.endswith("?") else f"ARGV[{n}]"
+
+
 def sent(source: str, publish: str = "") -> str:
     """Return the text that a server is sent for *source*.
 
@@ -65,23 +74,21 @@ def sent(source: str, publish: str = "") -> str:
         source: the Lua source, with what it includes.
         publish: the command that sends a message; empty to send none.
     """
-    text = _COMMENT.sub(r"\1", source)
     keys: dict[str, str] = {}
 
-    def without_keys(binding: re.Match[str]) -> str:
-        kept: list[tuple[str, str]] = []
-        values = (value.strip() for value in _VALUE.findall(binding[2]))
-        for name, value in zip(binding[1].split(", "), values, strict=True):
-            if value.startswith("KEYS"):
-                keys[name] = value
-            else:
-                kept.append((name, value))
-        if not kept:
+    def bound(header: re.Match[str]) -> str:
+        table, names = header[1], header[2].split(", ")
+        if table == "KEYS":
+            keys.update((name.strip("?."), f"KEYS[{n}]") for n, name in enumerate(names, 1))
             return "\n"
-        names, others = zip(*kept, strict=True)
-        return f"local {', '.join(names)} = {', '.join(others)}\n"
+        names = [name for name in names if not name.endswith("...")]
+        values = [_argument(name, n) for n, name in enumerate(names, 1)]
+        bare = ", ".join(name.strip("#?") for name in names)
+        return f"local {bare} = {', '.join(values)}\n" if names else "\n"
 
-    text = _BINDING.sub(without_keys, text)
+    text = _COMMENT.sub(r"\1", _HEADER.sub(bound, source))
+    keys.update(_BINDING.findall(text))
+    text = _BINDING.sub("\n", text)
     words = "|".join(map(re.escape, keys))
     named = re.compile(rf"('[^'\n]*')|(?<![.:\w])({words})(?!\w)")
     text = named.sub(lambda found: found[1] or keys[found[2]], text)

@@ -1,14 +1,12 @@
--- card_read: return a client's card, or only what it says of its client.
+-- card_read: return a client's card, or (unless *whole* is 1) only what it says of its client.
 --
--- KEYS[1]  card   hash
--- ARGV[1]  limit  integer > 0, bytes of the longest name or value that is returned
--- ARGV[2]  whole  1 for all fields, 0 for the client alone
+-- KEYS     card
+-- ARGV     #limit, whole
 --
 -- Returns  nil if there is none; {0} if it cannot be read; else {epoch milliseconds of the server's
 --          clock, field, value or its length, field, value or its length, ...}
 -- Source   none
 -- Wire     nothing is written
-local card, limit, whole = KEYS[1], tonumber(ARGV[1]), ARGV[2] == '1'
 local MOST = 1000
 
 local count = redis.pcall('hlen', card)
@@ -18,7 +16,7 @@ elseif type(count) == 'table' then
   return {0}
 end
 local wanted = {'client', 'written'}
-if whole and count <= MOST then
+if whole == '1' and count <= MOST then
   wanted = redis.call('hkeys', card)
 end
 local time = redis.call('time')

@@ -4,16 +4,14 @@
 -- fields mean, and reads the entries of readers, which only the server knows, by a second call.
 -- The key itself stands for one that there is not: it is of another type, and counts as missing.
 --
--- KEYS[1]  key      hash of a lock, zset of permits, or string of a number
--- KEYS[2]  queue    the list of a fair lock
--- KEYS[3]  places   the zset with the deadlines of that list
--- KEYS[4]  token    the fencing token
--- KEYS[5]  permits  the free permits of a leased semaphore, or all permits of a semaphore
--- KEYS[6]  latch    the first count of a latch
--- KEYS[7]  line     the queue of a lock or of permits, a zset: when each came, in microseconds; negative: when it
---                   was granted the lock
--- KEYS[8]  sides    the queue of a read/write lock, as *line*
--- ARGV[1]  limit    integer > 0, how many holders, and how many waiters, are returned at most
+-- The *key* is the hash of a lock, the zset of permits, or the string of a number. With it come the list
+-- and the deadlines of a fair lock, the fencing token, the free permits of a leased semaphore or all
+-- permits of a semaphore, the first count of a latch, and two queues: of a lock or of permits, and of a
+-- read/write lock. A member of a queue has the microseconds when it came; negative: when it was granted
+-- the lock.
+--
+-- KEYS     key, queue, places, token, permits, latch, line, sides
+-- ARGV     #limit
 --
 -- Returns  nil if it is none; else {type, milliseconds that are left, number of fields or permits,
 --          {field, value, ...} or {permit, milliseconds, ...}, mode, {waiter, milliseconds, ...},
@@ -21,9 +19,6 @@
 --          epoch milliseconds, {member of the line, score in milliseconds, ...}, its length}
 -- Source   none; the keys are those of Redisson 4.7.0
 -- Wire     nothing is written
-local key, queue, places, token = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local permits, latch, line, sides = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local limit = tonumber(ARGV[1])
 local LONGEST = 400
 
 local time = redis.call('time')

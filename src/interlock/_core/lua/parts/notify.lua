@@ -23,7 +23,7 @@ local function notify(count)
     redis.call('zrem', condition, member)
     if deaf or heard[client] then
       if queue then
-        local former
+        local former = ''
         -- include: join
       end
       if looks then

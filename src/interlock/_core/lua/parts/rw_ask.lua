@@ -42,7 +42,7 @@ sweep()
 local given = {}
 for i = 7, #ARGV do
   local reader = ARGV[i]
-  other = keys[#keys - #ARGV + i]
+  other = KEYS[#KEYS - #ARGV + i]
   given[reader] = (given[reader] or 0) + 1
   may_come[reader] = may_come[reader] or redis.call('exists', other) == 1
 end
