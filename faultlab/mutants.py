@@ -109,7 +109,7 @@ MUTANTS = (
         "a fencing token stays the same",
         "L-5",
         Mistake(
-            "_core/parts/draw_token",
+            "_core/parts/draw",
             Call("incrby", "redis.call('incrby', $1, math.max(1 - last, 0))"),
         ),
         ("fenced",),

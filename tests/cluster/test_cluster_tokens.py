@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+import redis
 from tests.support.patience import wait_until
 from tests.support.servers import ClusterServers, RedisServer, main_binary
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 NAME = "report"
 SLOT = slot_of(NAME)
 COUNTER = "redisson_lock_token:{report}"
+QUEUE = "interlock_queue:{report}"
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +148,30 @@ def test_a_constant_epoch_is_none(
                 last = hold.token
     lacks = [record for record in caplog.records if "epoch" in record.getMessage()]
     assert [record.__dict__["event"] for record in lacks] == ["token.source"]
+
+
+def test_a_waiter_is_told_all_digits_of_such_a_token(constant: RedisServer) -> None:
+    """A release draws the token of the next holder, who starts with it and need not ask for one."""
+
+    def take(client: interlock.Client) -> int | None:
+        with client.fenced_lock(NAME) as hold:
+            return hold.token
+
+    with (
+        interlock.connect(_url(constant), pubsub="plain") as client,
+        interlock.connect(_url(constant), pubsub="plain") as other,
+        redis.Redis(port=constant.port) as listener,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        heard = listener.pubsub(ignore_subscribe_messages=True)
+        heard.psubscribe("interlock_wake:{report}:*")
+        with client.fenced_lock(NAME):
+            taken = threads.submit(take, other)
+            wait_until(lambda: constant.execute("EXISTS", QUEUE) == 1, 10, "the other one waited")
+        granted = taken.result(10)
+        _ = heard.get_message(timeout=1)  # that it listens
+        told: Any = heard.get_message(timeout=1)
+        assert told["data"].split(b"|")[2] == str(granted).encode()
 
 
 def _microseconds(server: RedisServer) -> int:

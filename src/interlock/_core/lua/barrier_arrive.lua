@@ -5,7 +5,6 @@
 --
 -- Returns  nil while it waits; its index when it passed; -1 when it did not, or the barrier is broken
 -- Source   threading.Barrier of Python 3.13
--- Wire     ours alone: Redisson has no such object
 
 -- include: barrier
 

@@ -5,7 +5,6 @@
 --
 -- Returns  its index if it had passed before; else -1
 -- Source   threading.Barrier.abort and reset of Python 3.13
--- Wire     ours alone
 
 -- include: barrier
 

@@ -4,7 +4,6 @@
 --
 -- Returns  {number of parties that wait, 1 when it is broken}
 -- Source   threading.Barrier.n_waiting and broken of Python 3.13
--- Wire     nothing is written; ours alone
 
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -4,8 +4,6 @@
 -- ARGV     field, #limit
 --
 -- Returns  {JSON, JSON}; an empty text for what is missing or longer
--- Source   none
--- Wire     nothing is written
 
 local client = redis.call('hget', card, 'client') or ''
 local hold = redis.call('hget', card, field) or ''

@@ -4,8 +4,6 @@
 -- ARGV     client, number, keep, field...
 --
 -- Returns  1 when written, 0 when there is a newer one
--- Source   none
--- Wire     both keys are ours; Java does not look at them
 local FIRST = 4
 
 local known = tonumber(redis.call('hget', card, 'number') or 0)

@@ -5,7 +5,6 @@
 --
 -- Returns  1 when it stood there; 0 when not: it was notified
 -- Source   asyncio.Condition.wait of Python 3.13, when it is cancelled
--- Wire     ours alone: Redisson has no such object
 
 local stood = redis.call('zrem', condition, leaver)
 local passes = stood == 0 and (how == '1' or how == '?' and (not queue
@@ -15,9 +14,7 @@ if not passes then
   return stood
 end
 
--- include: places
-
--- include: notify
+-- include: places, notify
 
 notify(1)
 return 0

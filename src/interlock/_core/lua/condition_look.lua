@@ -4,8 +4,6 @@
 -- ARGV     member...
 --
 -- Returns  the places of those among the members, from 0, who were notified, or have lost their place
--- Source   our own
--- Wire     ours alone: Redisson has no such object
 local gone = {}
 for i = 1, #ARGV do
   if not redis.call('zscore', condition, ARGV[i]) then

@@ -6,15 +6,12 @@
 --
 -- Returns  how many were moved; nil when the lock is not held
 -- Source   threading.Condition.notify of Python 3.13
--- Wire     ours alone: Redisson has no such object
 
 if holder ~= '' and redis.call('hexists', lock, holder) == 0 then
   return nil
 end
 
--- include: places
-
--- include: notify
+-- include: places, notify
 
 local moved = notify(count)
 if all == '1' then

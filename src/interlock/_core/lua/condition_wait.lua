@@ -9,12 +9,6 @@
 --          the lock is not held, and the member not known
 -- Source   threading.Condition.wait of Python 3.13
 -- Wire     the lock as after a release; Redisson has no conditions
-local depth, draw = '0', nil
+local draw
 
--- include: enlist
-
-local function leave()
-  -- include: release
-end
-local answer = leave()
-return type(answer) == 'table' and {at, answer[1], answer[2]} or {at}
+-- include: wait(release)

@@ -7,7 +7,6 @@
 --
 -- Returns  as lock_ask
 -- Source   our own; the record of Kubernetes' leader election
--- Wire     ours alone: Redisson has no such object
 
 -- include: draw
 

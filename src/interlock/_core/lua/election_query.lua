@@ -6,7 +6,6 @@
 --
 -- Returns  nil when nobody leads; else {PTTL in milliseconds, holder, token, candidate, host, pid, since}
 -- Source   the record of Kubernetes' leader election
--- Wire     nothing is written; ours alone
 
 local known = redis.call('hmget', leader, 'holder', 'token', 'candidate', 'host', 'pid', 'since')
 if not known[1] or redis.call('hexists', election, known[1]) == 0 then

@@ -4,8 +4,6 @@
 -- ARGV     holder, depth, channel, how, #unit, #floor, news
 --
 -- Returns  as lock_release
--- Source   our own
--- Wire     ours alone
 
 -- include: draw
 

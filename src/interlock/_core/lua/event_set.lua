@@ -5,7 +5,6 @@
 --
 -- Returns  1
 -- Source   threading.Event.set of Python 3.13
--- Wire     ours alone: Redisson has no such object
 
 -- include: change_event
 

@@ -22,7 +22,7 @@
 -- Source   RedissonFairLock.tryLockInnerAsync, Redisson 4.7.0, with the server's clock in place of
 --          the client's
 -- Wire     the hash, the list and the zset; "0" to a waiter that is first now because those
---          before it are gone; this code is our own
+--          before it are gone
 -- A waiter with a longer wait than ours takes more off the deadlines behind it. How much cannot be
 -- seen. Redisson's waiters take 300 s off.
 local LONGER_WAIT = math.max(300000, wait)

@@ -11,15 +11,15 @@
 --          the other's lease in milliseconds (-1: never ends, -2: a re-entry found no lock)}
 -- Source   RFencedLock.tryLockAndGetToken, Redisson 4.7.0, which draws a new token for each
 --          re-entry too
--- Wire     the hash, its TTL, and the counter; this code is our own
+-- Wire     the hash, its TTL, and the counter
 
--- include: draw_token
+-- include: draw
 
 local free = depth == '1' and redis.call('exists', lock) == 0
 if not free and redis.call('hexists', lock, holder) == 0 then
   return {0, redis.call('pttl', lock)}
 end
-local token, source = draw_token(free, depth == '1')
+local token, source = draw(free, depth == '1')
 redis.call('hset', lock, holder, depth)
 if free or redis.call('pttl', lock) < tonumber(lease) then
   redis.call('pexpire', lock, lease)

@@ -4,9 +4,6 @@
 -- ARGV     lease, holder, channel, #unit, #floor, deaf?, former?
 --
 -- Returns  as lock_ask
--- Source   our own
 -- Wire     the hash, its TTL, and the counter
 
--- include: draw
-
--- include: ask
+-- include: draw, ask

@@ -6,14 +6,5 @@
 -- Returns  as condition_wait
 -- Source   threading.Condition.wait of Python 3.13
 -- Wire     as condition_wait, and the counter
-local depth = '0'
 
--- include: draw
-
--- include: enlist
-
-local function leave()
-  -- include: release
-end
-local answer = leave()
-return type(answer) == 'table' and {at, answer[1], answer[2]} or {at}
+-- include: draw, wait(release)

@@ -7,6 +7,4 @@
 -- Source   RLock.unlock, Redisson 4.7.0
 -- Wire     as lock_release, and the counter
 
--- include: draw
-
--- include: release
+-- include: draw, release

@@ -6,8 +6,6 @@
 --
 -- Returns  the text; if there is none, or it is too long for a note (it stays then), the seconds
 --          since the server was started; nil if it does not tell that
--- Source   none
--- Wire     the key is ours; Java does not look at it
 local LONGEST = 2000
 
 local text = redis.call('strlen', note) <= LONGEST and redis.call('get', note)

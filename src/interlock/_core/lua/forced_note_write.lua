@@ -4,8 +4,6 @@
 -- ARGV     text, keep
 --
 -- Returns  1
--- Source   none
--- Wire     the key is ours; Java does not look at it
 
 redis.call('set', note, text, 'px', keep)
 return 1

@@ -12,7 +12,7 @@
 --          re-entry found a field lost)
 -- Source   RedissonFasterMultiLock.tryLockInnerAsync, Redisson 4.7.0,
 --          with the server's clock in place of the client's
--- Wire     the hash and its TTL; this code is our own
+-- Wire     the hash and its TTL
 local FIRST = 4
 
 local clock = redis.call('time')

@@ -5,7 +5,7 @@
 --
 -- Returns  1 when the holder held a field, else 0
 -- Source   RedissonFasterMultiLock.unlockInnerAsync, Redisson 4.7.0
--- Wire     the hash, and "0" on the channel; this code is our own
+-- Wire     the hash, and "0" on the channel
 
 local held, fields = 0, redis.call('hgetall', group)
 for i = 1, #fields, 2 do

@@ -6,7 +6,6 @@
 -- Returns  {milliseconds until the last of them ends (-2: none is locked), holder, depth, holder,
 --          depth, ...}; the depth is 0 for a holder that does not hold all of them
 -- Source   RedissonFasterMultiLock.isLocked and getHoldCount, Redisson 4.7.0
--- Wire     nothing is written; this code is our own
 
 local clock = redis.call('time')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)

@@ -10,7 +10,7 @@
 -- Returns  1 when it held all of them; 0 when it held some of them; nil when none (what it held is at
 --          *depth* then)
 -- Source   RedissonFasterMultiLock.unlockInnerAsync and forceUnlockAsync, Redisson 4.7.0
--- Wire     the hash, and "0" on the channel when ARGV are freed; this code is our own
+-- Wire     the hash, and "0" on the channel when ARGV are freed
 local FIRST = 4
 
 redis.call('hdel', group, '')

@@ -10,7 +10,7 @@
 --
 -- Returns  a list: 1 for a holder whose fields are kept, 0 for one that has lost one
 -- Source   FastMultilockTask (the watchdog), Redisson 4.7.0; never shortens anything
--- Wire     the times of the fields and the TTL; this code is our own
+-- Wire     the times of the fields and the TTL
 local FIRST = 3
 
 local clock = redis.call('time')

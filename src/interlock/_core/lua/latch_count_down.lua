@@ -8,11 +8,9 @@
 -- Returns  as for latch_set_up; 0 when nobody has set the count
 -- Source   RCountDownLatch.countDown, Redisson 4.7.0
 -- Wire     the count, which is removed at 0, and "0" on the channel then; "1" when it is set; the
---          total is ours alone, and so is this code
+--          total is ours alone
 
--- include: once
-
--- include: named_count
+-- include: once, named_count
 
 local answer = known or '-' .. (left or '0')
 -- Also if the latch is open: a copy must not count down the next one.
@@ -28,6 +26,6 @@ if left then
   end
 end
 
--- include: idle_latch
+-- include: idle(latch, total)
 
 return tonumber(answer)

@@ -5,7 +5,7 @@
 --
 -- Returns  1 when there was a latch, or an open one that was set up, else 0
 -- Source   RCountDownLatch.delete, Redisson 4.7.0
--- Wire     the count, and "1" on the channel; the total is ours alone, and so is this code
+-- Wire     the count, and "1" on the channel; the total is ours alone
 
 -- include: once
 

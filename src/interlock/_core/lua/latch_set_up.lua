@@ -8,15 +8,12 @@
 --
 -- Returns  the count that it was set up with, now or before; if that is not known because another
 --          program has set the count, what is left of it, below 0
--- Source   our own
 -- Wire     the count, and "1" on the channel when it is set; the total is ours alone
 
--- include: once
-
--- include: named_count
+-- include: once, named_count
 
 redis.call('set', request, number .. ' ' .. (known or '-' .. left), 'px', ttl)
 
--- include: idle_latch
+-- include: idle(latch, total)
 
 return tonumber(known or '-' .. left)

@@ -5,7 +5,7 @@
 --
 -- Returns  1 when set, 0 when it has a count
 -- Source   RCountDownLatch.trySetCount, Redisson 4.7.0
--- Wire     the count, and "1" on the channel; the total is ours alone, and so is this code
+-- Wire     the count, and "1" on the channel; the total is ours alone
 
 -- include: once
 
@@ -15,7 +15,7 @@ if made == '1' and total and redis.call('exists', total) == 1 then
   redis.call('set', total, count)
 end
 
--- include: idle_latch
+-- include: idle(latch, total)
 
 if made == '1' then
   redis.call(PUBLISH, channel, '1')

@@ -8,10 +8,4 @@
 --          in place of the client's
 -- Wire     the number and the zset
 
--- include: front
-
--- include: leased
-
--- include: permits
-
--- include: permits_acquire
+-- include: front, leased, permits, permits_acquire

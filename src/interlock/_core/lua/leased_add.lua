@@ -5,7 +5,7 @@
 --
 -- Returns  1
 -- Source   RPermitExpirableSemaphore.addPermits, Redisson 4.7.0
--- Wire     the number; on the channel how many were added; this code is our own
+-- Wire     the number; on the channel how many were added
 
 -- include: once
 
@@ -15,7 +15,7 @@ end
 redis.call('incrby', semaphore, more)
 redis.call('set', request, number .. ' 1', 'px', ttl)
 
--- include: idle_leased
+-- include: idle(semaphore, permits)
 
 if tonumber(more) > 0 then
   redis.call(PUBLISH, channel, more)

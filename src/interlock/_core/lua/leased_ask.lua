@@ -4,13 +4,6 @@
 -- ARGV     #lease, holder, channel, #named, #idle, deaf?, former?
 --
 -- Returns  as lock_ask
--- Source   our own
 -- Wire     the number and the zset
 
--- include: front
-
--- include: leased
-
--- include: permits
-
--- include: permits_ask
+-- include: front, leased, permits, permits_ask

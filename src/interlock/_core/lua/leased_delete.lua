@@ -5,7 +5,7 @@
 --
 -- Returns  1 when there was one, else 0
 -- Source   RPermitExpirableSemaphore.delete, Redisson 4.7.0
--- Wire     the number and the zset; this code is our own
+-- Wire     the number and the zset
 
 -- include: once
 

@@ -8,7 +8,7 @@
 -- Source   RPermitExpirableSemaphore.availablePermits, acquiredPermits and getPermits,
 --          Redisson 4.7.0
 -- Wire     the number and the zset; on the channel the new number when expired permits came back,
---          and the sum when the number was set; this code is our own
+--          and the sum when the number was set
 
 local free = redis.call('get', semaphore)
 if not tonumber(free or 0) then
@@ -28,6 +28,6 @@ elseif expired > 0 then
   end
 end
 
--- include: idle_leased
+-- include: idle(semaphore, permits)
 
 return {tonumber(free or 0), held}

@@ -13,10 +13,4 @@
 --          several permits how many came back
 local named, idle
 
--- include: front
-
--- include: leased
-
--- include: permits
-
--- include: permits_release
+-- include: front, leased, permits, permits_release

@@ -10,7 +10,7 @@
 --
 -- Returns  a list: 1 for a permit that is kept, 0 for one that is lost
 -- Source   RPermitExpirableSemaphore.updateLeaseTime, Redisson 4.7.0; never shortens a lease
--- Wire     the scores, and the TTL of the keys; this code is our own
+-- Wire     the scores, and the TTL of the keys
 
 local function raw(digits)
   return (string.gsub(digits, '%x%x', function(byte) return string.char(tonumber(byte, 16)) end))

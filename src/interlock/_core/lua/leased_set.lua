@@ -5,7 +5,7 @@
 --
 -- Returns  1
 -- Source   RPermitExpirableSemaphore.setPermits, Redisson 4.7.0
--- Wire     the number, and the new sum on the channel; this code is our own
+-- Wire     the number, and the new sum on the channel
 
 -- include: once
 
@@ -17,7 +17,7 @@ local missing = all - (free or 0) - redis.call('zcard', permits)
 redis.call('incrby', semaphore, missing)
 redis.call('set', request, number .. ' 1', 'px', ttl)
 
--- include: idle_leased
+-- include: idle(semaphore, permits)
 
 if missing ~= 0 or not free then
   redis.call(PUBLISH, channel, all)

@@ -8,7 +8,7 @@
 --
 -- Returns  1 when made, 0 when there was one
 -- Source   RPermitExpirableSemaphore.trySetPermits, Redisson 4.7.0
--- Wire     the number, and the sum of free and held ones on the channel; this code is our own
+-- Wire     the number, and the sum of free and held ones on the channel
 
 -- include: once
 
@@ -19,7 +19,7 @@ if held > 0 then
   redis.call('decrby', semaphore, held)
 end
 
--- include: idle_leased
+-- include: idle(semaphore, permits)
 
 if made == '1' then
   redis.call(PUBLISH, channel, all)

@@ -4,13 +4,5 @@
 -- ARGV     #lease, holder, channel, deaf?, former?
 --
 -- Returns  as lock_ask
--- Source   our own
--- Wire     none: Redisson has no such thing
 
--- include: front
-
--- include: limited
-
--- include: permits
-
--- include: permits_ask
+-- include: front, limited, permits, permits_ask

@@ -3,7 +3,5 @@
 -- KEYS     permits
 --
 -- Returns  how many
--- Source   our own
--- Wire     none: Redisson has no such thing
 local time = redis.call('time')
 return redis.call('zcount', permits, '(' .. time[1] .. string.sub('00' .. math.floor(time[2] / 1000), -3), '+inf')

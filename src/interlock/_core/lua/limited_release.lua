@@ -6,13 +6,5 @@
 -- ARGV     holder, channel, how?
 --
 -- Returns  as read_release
--- Source   our own
--- Wire     none: Redisson has no such thing
 
--- include: front
-
--- include: limited
-
--- include: permits
-
--- include: permits_release
+-- include: front, limited, permits, permits_release

@@ -5,7 +5,6 @@
 --
 -- Returns  a list: 1 for a holder that keeps them, 0 for one that has lost them
 -- Source   our own; never shortens a lease
--- Wire     none: Redisson has no such thing
 local time = redis.call('time')
 local KEEP = 10000 -- milliseconds that it outlasts them, as in limited
 local ms, kept = time[1] * 1000 + math.floor(time[2] / 1000), {}

@@ -8,7 +8,7 @@
 -- Returns  nil when held; else what is left of the other's lease, milliseconds (-1: never ends, -2:
 --          a re-entry found no lock)
 -- Source   RLock.tryLock, Redisson 4.7.0
--- Wire     the hash and its TTL; this code is our own
+-- Wire     the hash and its TTL
 
 local free = depth == '1' and redis.call('exists', lock) == 0
 if not free and redis.call('hexists', lock, holder) == 0 then

@@ -11,7 +11,6 @@
 --          0, the number of a hold of its client that was granted the lock over 0.1 s ago, or "",
 --          and its place: when it came. If it has just joined, length and so on are 1, 1, "", place;
 --          without a queue 0, 0, "", 0
--- Source   our own
 -- Wire     the hash and its TTL
 local draw
 

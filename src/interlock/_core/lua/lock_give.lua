@@ -6,7 +6,6 @@
 -- ARGV     holder, successor, lease
 --
 -- Returns  1 when the successor holds it, also when it did before; nil when neither of the two does
--- Source   none: Redisson has no such thing
 -- Wire     the hash and its TTL as after an acquire
 
 if redis.call('hexists', lock, holder) == 1 then

@@ -4,7 +4,6 @@
 --
 -- Returns  {PTTL, milliseconds (-1: never ends, -2: not locked), holder, depth, holder, depth, ...}
 -- Source   RLock.isLocked, getHoldCount and remainTimeToLive, Redisson 4.7.0
--- Wire     nothing is written; this code is our own
 
 local answer = redis.call('hgetall', lock)
 table.insert(answer, 1, redis.call('pttl', lock))

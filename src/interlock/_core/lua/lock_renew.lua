@@ -7,7 +7,7 @@
 --
 -- Returns  a list: 1 for a lock that is kept, 0 for one that is lost
 -- Source   LockTask (the watchdog), Redisson 4.7.0; never shortens a TTL
--- Wire     the TTL; this code is our own
+-- Wire     the TTL
 
 local kept = {}
 for i, each in ipairs(KEYS) do

@@ -6,7 +6,7 @@
 -- Returns  nil when all are held; else what is left of the lease of the first that is not free,
 --          milliseconds (-1: never ends)
 -- Source   RedissonMultiLock, Redisson 4.7.0, which takes one lock after the other
--- Wire     the hashes and their TTLs, as of lock_acquire; this code is our own
+-- Wire     the hashes and their TTLs, as of lock_acquire
 
 local names = {}
 for i, each in ipairs(KEYS) do

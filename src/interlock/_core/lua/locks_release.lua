@@ -8,7 +8,7 @@
 -- Returns  a list: 1 for a lock that is freed, 0 for one that this holder does not hold, 2 for one
 --          that is left alone
 -- Source   RedissonMultiLock, Redisson 4.7.0
--- Wire     the hashes, and "0" on the channel of each lock that is freed; this code is our own
+-- Wire     the hashes, and "0" on the channel of each lock that is freed
 
 local names, answers = {}, {}
 for i, each in ipairs(KEYS) do

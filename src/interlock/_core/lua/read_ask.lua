@@ -6,7 +6,6 @@
 -- ARGV     #lease, holder, channel, deaf?, former?, written?, reader...
 --
 -- Returns  as lock_ask; when it was refused and stood there already, readers and their depths follow
--- Source   our own
 -- Wire     the hash, the entry and their TTLs
 
 -- include: rw_ask

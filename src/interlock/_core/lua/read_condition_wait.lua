@@ -6,12 +6,5 @@
 -- Returns  as condition_wait
 -- Source   threading.Condition.wait of Python 3.13
 -- Wire     the lock as after a release; Redisson has no conditions
-local depth = '0'
 
--- include: enlist
-
-local function leave()
-  -- include: rw_release
-end
-local answer = leave()
-return type(answer) == 'table' and {at, answer[1], answer[2]} or {at}
+-- include: wait(rw_release)

@@ -13,7 +13,6 @@
 -- Returns  {what is left of the longest lease in milliseconds (-1: never ends, -2: not locked),
 --          holder, depth, holder, depth, ...}
 -- Source   RedissonReadLock and RedissonWriteLock, isLocked and getHoldCount, Redisson 4.7.0
--- Wire     nothing is written; this code is our own
 
 local entries_of, unknown = {}, {}
 local at = tonumber(string.match(told, '%d+') or #KEYS)

@@ -30,7 +30,7 @@ if left >= 0 then
   redis.call('set', request, number .. ' ' .. permits, 'px', ttl)
 end
 
--- include: idle
+-- include: idle(semaphore, total)
 
 if made then
   redis.call(PUBLISH, channel, left >= 0 and left or free)

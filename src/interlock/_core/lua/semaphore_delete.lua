@@ -5,7 +5,7 @@
 --
 -- Returns  1 when there was one, else 0
 -- Source   RSemaphore.delete, Redisson 4.7.0
--- Wire     the number; the total is ours alone, and so is this code
+-- Wire     the number; the total is ours alone
 
 -- include: once
 

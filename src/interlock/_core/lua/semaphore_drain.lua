@@ -5,11 +5,9 @@
 --
 -- Returns  how many were taken; a negative number is set to 0 and returned
 -- Source   RSemaphore.drainPermits, Redisson 4.7.0
--- Wire     the number; this code is our own
+-- Wire     the number
 
--- include: once
-
--- include: free_permits
+-- include: once, free_permits
 
 if free and free ~= '0' then
   redis.call('decrby', semaphore, free)
@@ -17,6 +15,6 @@ end
 -- Also if none were free: a copy that arrives later must not take any.
 redis.call('set', request, number .. ' ' .. (free or '0'), 'px', ttl)
 
--- include: idle
+-- include: idle(semaphore, total)
 
 return tonumber(free or 0)

@@ -20,7 +20,7 @@ if not free and named ~= '' then
   free = named
 end
 
--- include: idle
+-- include: idle(semaphore, total)
 
 local all = total and tonumber(redis.call('get', total) or '')
 return {-1, free and tonumber(free) or false, all or false}

@@ -6,7 +6,7 @@
 -- Returns  1 when done, 0 when there is no such semaphore
 -- Source   RSemaphore.release, releaseIfExists and addPermits, Redisson 4.7.0
 -- Wire     the number, and its new value on the channel unless it is negative: Java's listener
---          fails on that; this code is our own
+--          fails on that
 
 -- include: once
 
@@ -30,7 +30,7 @@ if not made or named == '0' or how == 'add' or how == 'new' then
 end
 redis.call('set', request, number .. ' 1', 'px', ttl)
 
--- include: idle
+-- include: idle(semaphore, total)
 
 if tonumber(free) >= 0 then
   redis.call(PUBLISH, channel, free)

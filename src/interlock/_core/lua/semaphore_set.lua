@@ -29,7 +29,7 @@ end
 local now = redis.call('incrby', semaphore, more)
 redis.call('set', request, number .. ' 1', 'px', ttl)
 
--- include: idle
+-- include: idle(semaphore, total)
 
 if more > 0 and now > 0 then
   redis.call(PUBLISH, channel, now)

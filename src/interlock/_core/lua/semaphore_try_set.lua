@@ -5,7 +5,7 @@
 --
 -- Returns  1 when made, 0 when there was one
 -- Source   RSemaphore.trySetPermits, Redisson 4.7.0
--- Wire     the number, and the same on the channel; the total is ours alone, and so is this code
+-- Wire     the number, and the same on the channel; the total is ours alone
 
 -- include: once
 
@@ -15,7 +15,7 @@ if made == '1' and total then
   redis.call('set', total, permits)
 end
 
--- include: idle
+-- include: idle(semaphore, total)
 
 if made == '1' then
   redis.call(PUBLISH, channel, permits)

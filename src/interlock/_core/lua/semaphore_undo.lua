@@ -4,7 +4,6 @@
 -- ARGV     number, ttl, channel
 --
 -- Returns  1
--- Source   our own
 -- Wire     the number, and its new value on the channel if it changed and is not negative
 
 local last = redis.call('get', request) or ''

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _INCLUDE = re.compile(r"^ *-- include: *(.*)\n", re.MULTILINE)
+_PART = re.compile(r"(\w+)(?:\((.*?)\))?")
 
 
 class Variants(dict[str, Script[Any]]):
@@ -43,9 +44,16 @@ def muted(text: str, publish: str) -> str:
     return text.replace("MUTE", "false" if publish else "true")
 
 
-def text_of(path: str) -> str:
-    """Return the text of ``lua/<path>.lua`` with its parts in place."""
-    return _INCLUDE.sub(lambda found: text_of(f"parts/{found[1]}"), _read(path))
+def text_of(path: str, *given: str) -> str:
+    """Return the text of ``lua/<path>.lua`` with *given* for ``$1`` and so on, and its parts."""
+    text = _read(path)
+    for n, each in enumerate(given, 1):
+        text = text.replace(f"${n}", each)
+    return _INCLUDE.sub(lambda found: "".join(map(_part, _PART.finditer(found[1]))), text)
+
+
+def _part(named: re.Match[str]) -> str:
+    return text_of(f"parts/{named[1]}", *(named[2] or "").split(", "))
 
 
 def _read(path: str) -> str:

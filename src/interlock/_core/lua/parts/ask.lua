@@ -6,7 +6,7 @@ local function take()
     redis.call('pexpire', lock, lease)
   end
   if draw then
-    return {draw()}
+    return {draw(true)}
   end
   return {'', ''}
 end
@@ -38,9 +38,7 @@ elseif score and string.sub(score, 1, 1) == '-' then
   redis.call('zrem', queue, member)
 end
 
--- include: join
-
--- include: pace
+-- include: join, pace
 
 if joined == 1 then
   return {left, now, 1, 1, '', place}

@@ -1,7 +1,7 @@
--- idle (part): let it end so long after this use.
+-- idle (part): let $1, and $2 if there is one, end so long after this use.
 if idle ~= '0' then
-  redis.call('pexpire', semaphore, idle)
-  if total then
-    redis.call('pexpire', total, idle)
+  redis.call('pexpire', $1, idle)
+  if $2 then
+    redis.call('pexpire', $2, idle)
   end
 end

@@ -13,7 +13,7 @@ local function grant(one, client, number, caller, open)
   redis.call('hset', lock, client .. ':' .. number, '1')
   redis.call('pexpire', lock, string.match(number, '/(%d+)') or GRANT)
   redis.call('zadd', queue, 'xx', '-' .. now, one)
-  local told = now .. '|' .. (draw and draw() or '') .. '|' .. open
+  local told = now .. '|' .. (draw and string.format('%.0f', draw(true)) or '') .. '|' .. open
   if client == caller then
     return {number, told}
   end
