@@ -34,8 +34,9 @@ from interlock._core.scripts.card import card_write
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from interlock._core.insight.observing import Observing, Shown, Wish
+    from interlock._core.insight.observing import Observing, Wish
     from interlock._core.model.calls import Eval
+    from interlock._core.model.hold import Hold
     from interlock.options import Options
 
 FORMAT = 1
@@ -109,7 +110,7 @@ class CardWriter:
     def __init__(self, client: Client, about: Mapping[str, object]) -> None:
         self._client = client
         self._about = dict(about)
-        self._lasting: list[tuple[str, Shown, float]] = []
+        self._lasting: list[tuple[str, Hold, float]] = []
         self._wishes: list[Wish] = []
         self._number = 0
         self._written_at = -NEVER
@@ -117,7 +118,7 @@ class CardWriter:
         self._count = self._permits = self._waits = 0
         self.refused = False
         self.named = True
-        self._told: dict[Shown, str] = {}
+        self._told: dict[Hold, str] = {}
         self._ended: deque[tuple[float, str, dict[str, object]]] = deque(maxlen=MOST_ENDED)
         self._parting = self._parted = False
         self._hurried = False
@@ -227,7 +228,7 @@ class CardWriter:
         """Look at all holds and waits; note the oldest long ones, and count all holds."""
         self._note_ends(now)
         count = permits = 0
-        lasting: list[tuple[str, Shown, float]] = []
+        lasting: list[tuple[str, Hold, float]] = []
         for hold, wait in list(self._client.events.waits.items()):
             if now - wait.since >= SOON and len(lasting) < MOST:
                 lasting.append(("w", hold, now - wait.since))
@@ -247,7 +248,7 @@ class CardWriter:
             if now - wish.since >= SOON and len(wish.key) <= LONGEST
         ]
 
-    def _is_long(self, hold: Shown) -> bool:
+    def _is_long(self, hold: Hold) -> bool:
         """Return whether *hold* has a longer lease than holds that are renewed."""
         return hold.lease > self._client.options.lease
 
@@ -273,7 +274,7 @@ class CardWriter:
     def _wish(self, wish: Wish, now: float) -> str:
         return json.dumps(self._common(now - wish.since, wish.owner, wish.label))
 
-    def _entry(self, mark: str, hold: Shown, age: float) -> str:
+    def _entry(self, mark: str, hold: Hold, age: float) -> str:
         told = self._common(age, hold.table_key[1], hold.label)
         if mark == "h":
             told |= {"lease": hold.lease, "renewed": hold.renewed}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core.insight.card import CARD
 from interlock._core.model.foreign_text import safe
@@ -13,28 +13,15 @@ from interlock._core.scripts.card import card_holder
 from interlock.errors import InterlockError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator
+    from collections.abc import Generator
 
-    from interlock._core.insight.observing import Observing
     from interlock._core.model.calls import Eval
-    from interlock.options import Options
+    from interlock._core.upkeep.session import Session
 
 PROMPT = 0.075
 """Seconds that an error about a holder waits for its card."""
 _LONGEST = 300
 """Characters of a text of a card at most."""
-
-
-class Client(Protocol):
-    """The session, as it is asked here."""
-
-    events: Observing
-    clock: Callable[[], float]
-    options: Options
-
-    @property
-    def parents(self) -> Collection[str]: ...
-    def is_parents(self, holder: str | None) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +49,7 @@ class Holder:
         return f"{known}{line} ({self.holder})" if known else f"{self.holder}{line}"
 
 
-def known_holder(session: Client, holder: str, what: str) -> Holder:
+def known_holder(session: Session, holder: str, what: str) -> Holder:
     """Return what the client of *session* knows of *holder*, without asking.
 
     It holds *what*, which is a key or a name.
@@ -76,7 +63,7 @@ def known_holder(session: Client, holder: str, what: str) -> Holder:
     return Holder(holder, f"{held[0].label} of this client", place=place)
 
 
-def who_holds(session: Client, holder: str, key: str) -> Generator[Eval[Any], Any, Holder]:
+def who_holds(session: Session, holder: str, key: str) -> Generator[Eval[Any], Any, Holder]:
     """Return what is known of the *holder* of *key*.
 
     Cost:

@@ -14,7 +14,7 @@ from collections import Counter
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock._core.insight import events
 from interlock._core.model.holds import HELD
@@ -22,59 +22,15 @@ from interlock._core.model.holds import HELD
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from interlock._core.locks.base import Lock
     from interlock._core.model.calls import Eval
+    from interlock._core.model.hold import Hold
     from interlock.errors import LossReason
 
 ENDLESS = "election"
 """The kind whose waits and holds are never too long: a leader leads for as long as it runs."""
 QUERIES = 20
 """The largest number of locks that one renewal round queries for their holders."""
-
-
-class Kind(Protocol):
-    """What is held, a lock or another object."""
-
-    @property
-    def kind(self) -> str: ...
-
-
-class Shown(Protocol):
-    """A hold, as observers and cards show it."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def lock(self) -> Kind: ...
-    @property
-    def key(self) -> str: ...
-    @property
-    def holder(self) -> str: ...
-    @property
-    def label(self) -> str: ...
-    @property
-    def table_key(self) -> tuple[object, int]: ...
-    @property
-    def acquired_at(self) -> str: ...
-    @property
-    def state(self) -> str: ...
-    @property
-    def since(self) -> float: ...
-    @property
-    def lease(self) -> float: ...
-    @property
-    def renewed(self) -> bool: ...
-    @property
-    def valid_until(self) -> float: ...
-    @property
-    def token(self) -> int | None: ...
-    @property
-    def reason(self) -> LossReason | None: ...
-    @property
-    def of_permits(self) -> bool: ...
-    @property
-    def detail(self) -> str: ...
-    def expiry_reason(self) -> LossReason: ...
-    def ran_out(self) -> bool: ...
 
 
 class Frequent(NamedTuple):
@@ -91,23 +47,12 @@ class Frequent(NamedTuple):
     """
 
     kind: type[events.LockEvent]
-    hold: Shown
+    hold: Hold
     owner: str
     at: float
     since: float
     detail: object
     context: Context
-
-
-class Contended(Protocol):
-    """The part of a lock that is needed to observe a wait for it."""
-
-    kind: str
-    key: str
-
-    def query(self) -> Eval[Any]:
-        """Return the script that tells who holds it."""
-        ...
 
 
 class Wish(NamedTuple):
@@ -150,7 +95,7 @@ class Wait(NamedTuple):
         context: the context variables of the thread or task; None unless they are wanted.
     """
 
-    lock: Contended
+    lock: Lock
     since: float
     context: Context | None
 
@@ -167,7 +112,7 @@ class Outage:
 
     since: float
     error: str = ""
-    holds: frozenset[Shown] = frozenset()
+    holds: frozenset[Hold] = frozenset()
 
 
 def _nobody(event: object) -> None:
@@ -205,24 +150,24 @@ class Observing:
         self.emit_frequent: Callable[[Frequent], None] = _nobody
         self.wall: Callable[[], float] = clock
         self.client_id = self.server = ""
-        self.waits: dict[Shown, Wait] = {}
+        self.waits: dict[Hold, Wait] = {}
         self.traces: dict[tuple[str, str], str] = {}
-        self.live: Callable[[], Sequence[Shown]] = tuple
+        self.live: Callable[[], Sequence[Hold]] = tuple
         self.wishes: Callable[[], Sequence[Wish]] = tuple
         self.observed = False
         self._clock = clock
         self._slow_acquire = slow_acquire
         self._slow_hold = slow_hold
         self._outages: dict[object, Outage] = {}
-        self._told: set[Shown] = set()
+        self._told: set[Hold] = set()
 
-    def held_by(self, holder: str) -> list[Shown]:
+    def held_by(self, holder: str) -> list[Hold]:
         """Return what *holder* has."""
         return [hold for hold in self.live() if hold.holder == holder]
 
     # The events of each use of a lock.
 
-    def acquired(self, hold: Shown, sent_at: float) -> None:
+    def acquired(self, hold: Hold, sent_at: float) -> None:
         """Tell that *hold* was acquired.
 
         The call began at *sent_at*. If it had to wait, the start of the wait counts.
@@ -235,12 +180,12 @@ class Observing:
             sent_at, context, waited = wait.since, wait.context or copy_context(), True
         self._tell(events.Acquired, hold, hold.since, sent_at, waited, context)
 
-    def released(self, hold: Shown) -> None:
+    def released(self, hold: Hold) -> None:
         """Tell that *hold* was released."""
         at = self._clock()
         self._tell(events.Released, hold, at, hold.since, None, copy_context())
 
-    def begin_wait(self, lock: Contended, hold: Shown, since: float) -> None:
+    def begin_wait(self, lock: Lock, hold: Hold, since: float) -> None:
         """Note a wait for *hold* of *lock*, which began at *since*."""
         if not self.observed:
             self.waits[hold] = Wait(lock, since, None)
@@ -249,7 +194,7 @@ class Observing:
         self.waits[hold] = Wait(lock, since, context)
         self._tell(events.Waiting, hold, self._clock(), since, None, context)
 
-    def end_wait(self, hold: Shown, error: BaseException | None) -> None:
+    def end_wait(self, hold: Hold, error: BaseException | None) -> None:
         """Note the end of a wait: *hold* is held, or *error* or the time ended it."""
         wait = self.waits.pop(hold, None)
         self._told.discard(hold)
@@ -259,13 +204,13 @@ class Observing:
         context = wait.context or copy_context()
         self._tell(events.GaveUp, hold, self._clock(), wait.since, what, context)
 
-    def _tell(self, kind: type[events.LockEvent], hold: Shown, *told: Any) -> None:
+    def _tell(self, kind: type[events.LockEvent], hold: Hold, *told: Any) -> None:
         # The owner may be gone when an object is made of this.
         self.emit_frequent(Frequent(kind, hold, hold.label, *told))
 
     # Rare events.
 
-    def lost(self, hold: Shown, reason: LossReason) -> None:
+    def lost(self, hold: Hold, reason: LossReason) -> None:
         """Tell that *hold* is lost, or released if it was meant to end with its lease."""
         if hold.ran_out():
             if self.observed:
@@ -275,7 +220,7 @@ class Observing:
         lost = events.Lost(**self._of(hold), seconds=held_for, reason=reason, detail=hold.detail)
         self.emit(lost)
 
-    def abandoned(self, hold: Shown) -> None:
+    def abandoned(self, hold: Hold) -> None:
         """Tell that *hold* is not renewed any more."""
         seconds = self._clock() - hold.since
         self.emit(events.Abandoned(**self._of(hold), seconds=seconds, lease=hold.lease))
@@ -289,7 +234,7 @@ class Observing:
         """Tell that another server has become the primary."""
         self.emit(events.ServerChanged(**self._here()))
 
-    def renewal(self, node: object, due: Sequence[Shown], started: float, result: Round) -> None:
+    def renewal(self, node: object, due: Sequence[Hold], started: float, result: Round) -> None:
         """Tell how a renewal round at *node* went; it began at *started*."""
         now, failures = self._clock(), result.failures
         if not due:
@@ -317,14 +262,14 @@ class Observing:
         elif not failures and (ended := self._outages.pop(node, None)) is not None:
             self.emit(events.Recovered(**self._here(), seconds=now - ended.since))
 
-    def failure_of(self, hold: Shown) -> str:
+    def failure_of(self, hold: Hold) -> str:
         """Return why the last renewal of *hold* failed; empty if it did not."""
         outages = list(self._outages.values())
         return next((each.error for each in outages if hold in each.holds), "")
 
     # What lasts too long.
 
-    def slow_waits(self, now: float) -> list[Shown]:
+    def slow_waits(self, now: float) -> list[Hold]:
         """Return the holds whose wait is too long, each once; report those held for too long."""
         if (limit := self._slow_hold) is not None:
             for hold in self.live():
@@ -332,7 +277,7 @@ class Observing:
                 if late and hold not in self._told and hold.lock.kind != ENDLESS:
                     self._told.add(hold)
                     self.emit(events.SlowHold(**self._of(hold), seconds=now - hold.since))
-        slow: list[Shown] = []
+        slow: list[Hold] = []
         if (limit := self._slow_acquire) is not None:
             for hold, wait in list(self.waits.items()):
                 late = now - wait.since >= limit
@@ -346,11 +291,11 @@ class Observing:
                 self._told.discard(hold)
         return slow
 
-    def put_off(self, slow: Sequence[Shown]) -> None:
+    def put_off(self, slow: Sequence[Hold]) -> None:
         """Return the *slow* waits again at the next look: nobody could report them."""
         self._told.difference_update(slow)
 
-    def queries(self, slow: Sequence[Shown]) -> dict[str, Eval[Any]]:
+    def queries(self, slow: Sequence[Hold]) -> dict[str, Eval[Any]]:
         """Return the scripts that tell who holds what the *slow* waits are for, by its key.
 
         The work of others waits for this: one query for each lock, and only for a few locks.
@@ -359,7 +304,7 @@ class Observing:
         locks = dict(islice({wait.lock.key: wait.lock for wait in waits}.items(), QUERIES))
         return {key: lock.query() for key, lock in locks.items()}
 
-    def name_holders(self, slow: Sequence[Shown], holders: Mapping[str, Sequence[str]]) -> None:
+    def name_holders(self, slow: Sequence[Hold], holders: Mapping[str, Sequence[str]]) -> None:
         """Report the *slow* waits, with the *holders* of what they wait for, by its key."""
         now = self._clock()
         for hold in slow:
@@ -422,7 +367,7 @@ class Observing:
     def _here(self) -> dict[str, Any]:
         return {"time": self.wall(), "client_id": self.client_id, "server": self.server}
 
-    def _of(self, hold: Shown) -> dict[str, Any]:
+    def _of(self, hold: Hold) -> dict[str, Any]:
         return {
             **self._here(),
             "name": hold.name,

@@ -10,8 +10,9 @@ from interlock._core.insight.holder import known_holder
 from interlock.errors import AcquireTimeoutError, HoldLostError, NotHeldError
 
 if TYPE_CHECKING:
-    from interlock._core.insight.holder import Client, Holder
+    from interlock._core.insight.holder import Holder
     from interlock._core.model.hold import Hold
+    from interlock._core.upkeep.session import Session
     from interlock.errors import ServerUnavailableError
 
 
@@ -76,7 +77,7 @@ def out_of_time(kind: str, name: str, permits: int, timeout: float) -> AcquireTi
     )
 
 
-def name_holder(error: NotHeldError, holder: str | None, session: Client) -> None:
+def name_holder(error: NotHeldError, holder: str | None, session: Session) -> None:
     """Name the present *holder* in *error*, for a user of the client of *session*."""
     error.holder = holder
     by = "" if holder is None else f"; held by {known_holder(session, holder, error.name)}"
@@ -85,7 +86,7 @@ def name_holder(error: NotHeldError, holder: str | None, session: Client) -> Non
         tell_of_fork(error, session)
 
 
-def tell_of_fork(error: NotHeldError, session: Client) -> None:
+def tell_of_fork(error: NotHeldError, session: Session) -> None:
     """Say in *error* that a forked process holds nothing of its parent's, if this one is forked."""
     if session.parents:
         text = "this process was forked, and holds none of its parent's locks"

@@ -35,8 +35,8 @@ from interlock.errors import ClosedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from interlock._core.insight.observing import Shown
     from interlock._core.model.calls import Eval
+    from interlock._core.model.hold import Hold
     from interlock._drivers.state import State
     from interlock._links.endpoint import Endpoint
     from interlock._links.topology import Topology
@@ -202,7 +202,7 @@ class Reporter:
             self._lanes.pop(node).end(now)
 
     def _serve(
-        self, slow: Sequence[Shown], card: Eval[bool] | None, connection: BatchConnection
+        self, slow: Sequence[Hold], card: Eval[bool] | None, connection: BatchConnection
     ) -> None:
         """Report at one node, in the thread of that node."""
         events = self._state.events
@@ -216,7 +216,7 @@ class Reporter:
         if card is not None:
             self._write(card, connection)
 
-    def _for_operators(self, now: float) -> tuple[list[Shown], Eval[bool] | None]:
+    def _for_operators(self, now: float) -> tuple[list[Hold], Eval[bool] | None]:
         """Return the long waits to report, and the script that writes the client's card if due."""
         try:
             return self._state.events.slow_waits(now), self.card.look(now)
