@@ -108,7 +108,7 @@ KINDS = {
     "multi_lock": Kind(),
     "red_lock": Kind(),
     "leased_semaphore": Kind(
-        _scripts("leased", "acquire ask release renew query add set try_set delete"),
+        _scripts("leased", "acquire ask release renew query change"),
         names.semaphore_channel,
         forced.leased_semaphore,
         type="zset",

@@ -7,7 +7,6 @@ Source: RPermitExpirableSemaphore, Redisson 4.7.0.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from interlock._core.model.effects import GRACE, NEVER, Eval
@@ -15,19 +14,10 @@ from interlock._core.model.forms import HOLE, Form
 from interlock._core.model.names import permit_leases, semaphore_channel
 from interlock._core.objects.counter import Counter
 from interlock._core.objects.semaphore import MAX_PERMITS, check_permits
-from interlock._core.scripts.permits import (
-    LEASED_ADD,
-    LEASED_DELETE,
-    LEASED_QUERY,
-    LEASED_SET,
-    LEASED_TRY_SET,
-)
+from interlock._core.scripts.permits import LEASED_CHANGE, LEASED_QUERY
 from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from interlock._core.model.calls import Script
     from interlock._core.model.effects import Op
     from interlock._core.objects.counter import Carried
     from interlock._core.objects.named import Named
@@ -78,12 +68,13 @@ class LeasedNumber(Counter):
 
     # The commands.
 
-    def _changing(self, scripts: Mapping[str, Script[bool]], number: int, request: str) -> Form:
-        args = (HOLE, number, self.ttl, self.idle, self.channel)
-        return Form(scripts[self.session.publish], (self.key, request, self._leases), args)
+    def _change(self, how: str, number: int) -> Carried[bool]:
+        def make(request: str) -> Form:
+            args = (HOLE, self.ttl, how, number, self.idle, self.channel)
+            script = LEASED_CHANGE[self.session.publish]
+            return Form(script, (self.key, request, self._leases), args)
 
-    def _deleting(self, request: str) -> Form:
-        return Form(LEASED_DELETE, (self.key, request, self._leases), (HOLE, self.ttl))
+        return self.carried((how, number), make)
 
     def _query(self, makes: str) -> Eval[tuple[int, int]]:
         args = (makes, self.idle, self.channel)
@@ -145,7 +136,7 @@ class LeasedNumber(Counter):
             RPermitExpirableSemaphore.trySetPermits.
         """
         permits = check_permits(permits, 0)
-        return self.carried(("make", permits), partial(self._changing, LEASED_TRY_SET, permits))
+        return self._change("make", permits)
 
     def set_permits(self, permits: int) -> Carried[bool]:
         """Return the step that sets the number of all permits, free and held.
@@ -158,7 +149,7 @@ class LeasedNumber(Counter):
         permits = check_permits(permits, 0)
         if self.permits is not None:  # another number than the named one is meant from now on
             self._named.note(self.key, self.permits)
-        return self.carried(("set", permits), partial(self._changing, LEASED_SET, permits))
+        return self._change("set", permits)
 
     def add_permits(self, permits: int) -> Carried[bool]:
         """Return the step that adds *permits* for good, or takes them away when negative.
@@ -169,7 +160,7 @@ class LeasedNumber(Counter):
         permits = check_permits(permits, -MAX_PERMITS)
         if permits == 0:
             raise ConfigError("adding 0 permits changes nothing; give a number above or below 0")
-        return self.carried(("add", permits), partial(self._changing, LEASED_ADD, permits))
+        return self._change("add", permits)
 
     def delete(self) -> Carried[bool]:
         """Return the step that removes the semaphore, and tells whether there was one.
@@ -177,4 +168,4 @@ class LeasedNumber(Counter):
         Source:
             RPermitExpirableSemaphore.delete.
         """
-        return self.carried(("delete",), self._deleting)
+        return self._change("delete", 0)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
-    "LEASED_ACQUIRE", "LEASED_ADD", "LEASED_ASK", "LEASED_DELETE", "LEASED_QUERY", "LEASED_RELEASE",
-    "LEASED_SET", "LEASED_TRY_SET", "LIMITED_ACQUIRE", "LIMITED_ASK", "LIMITED_RELEASE",
-    "LIMITED_RENEW", "leased_break", "leased_renew", "limited_break", "limited_query",
+    "LEASED_ACQUIRE", "LEASED_ASK", "LEASED_CHANGE", "LEASED_QUERY", "LEASED_RELEASE",
+    "LIMITED_ACQUIRE", "LIMITED_ASK", "LIMITED_RELEASE", "LIMITED_RENEW", "leased_break",
+    "leased_renew", "limited_break", "limited_query",
 ]  # fmt: skip
 
 
@@ -41,10 +41,7 @@ LEASED_ACQUIRE: Final = Variants("leased_acquire", grant_or_left)
 LEASED_ASK: Final = Variants("leased_ask", held_or_refused)
 LEASED_RELEASE: Final = Variants("leased_release", freed)
 LEASED_QUERY: Final = Variants("leased_query", _counts)
-LEASED_TRY_SET: Final = Variants("leased_try_set", done)
-LEASED_SET: Final = Variants("leased_set", done)
-LEASED_ADD: Final = Variants("leased_add", done)
-LEASED_DELETE: Final = load("leased_delete", done)
+LEASED_CHANGE: Final = Variants("leased_change", done)
 _LEASED_RENEW: Final = load("leased_renew", kept)
 _LIMITED_QUERY: Final = load("limited_query", number)
 _LIMITED_BREAK: Final = Variants("limited_release", broken)
