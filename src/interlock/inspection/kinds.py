@@ -123,7 +123,7 @@ KINDS = {
         seen_at=limited_permits,
     ),
     "semaphore": Kind(
-        _scripts("semaphore", "acquire release undo drain set try_set delete query"),
+        _scripts("semaphore", "acquire release undo drain change query"),
         names.semaphore_channel,
         type="string",
     ),

@@ -107,17 +107,13 @@ class Semaphore(Counter):
         args = (HOLE, self.ttl, self._makes, self.idle)
         return Form(scripts.SEMAPHORE_DRAIN, (self.key, request, self._total), args, 1)
 
-    def _setting(self, permits: int, request: str) -> Form:
-        script, args = scripts.SEMAPHORE_SET, (HOLE, permits, self.ttl, self.idle, self.channel)
-        return Form(script[self.session.publish], (self.key, request, self._total), args)
+    def _change(self, how: str, permits: int, spare: int = 1) -> Carried[bool]:
+        def make(request: str) -> Form:
+            args = (HOLE, self.ttl, how, permits, self.idle, self.channel)
+            script = scripts.SEMAPHORE_CHANGE[self.session.publish]
+            return Form(script, (self.key, request, self._total), args, spare)
 
-    def _making(self, permits: int, request: str) -> Form:
-        script, args = scripts.SEMAPHORE_TRY_SET, (HOLE, permits, self.ttl, self.idle, self.channel)
-        return Form(script[self.session.publish], (self.key, request, self._total), args, 1)
-
-    def _deleting(self, request: str) -> Form:
-        keys = (self.key, request, self._total)
-        return Form(scripts.SEMAPHORE_DELETE, keys, (HOLE, self.ttl), 1)
+        return self.carried((how, permits), make)
 
     def undoing(self, call: Call) -> Form:
         """Return what gives back what *call* took, and lets a copy of it do nothing."""
@@ -205,7 +201,7 @@ class Semaphore(Counter):
         """Return the step that sets the number of all; False if nobody knows what is taken."""
         permits = check_permits(permits, 0)
         self.note()  # another number than the named one is meant from now on
-        return self.carried(("set", permits), partial(self._setting, permits))
+        return self._change("set", permits, spare=0)
 
     def unknown_total(self) -> ConfigError:
         """Return the error for a number that cannot be set."""
@@ -221,7 +217,7 @@ class Semaphore(Counter):
             RSemaphore.trySetPermits.
         """
         permits = check_permits(permits, 0)
-        return self.carried(("make", permits), partial(self._making, permits))
+        return self._change("make", permits)
 
     def drain_permits(self) -> Draining:
         """Return the step that takes all permits that are free, and tells how many.
@@ -237,7 +233,7 @@ class Semaphore(Counter):
         Source:
             RSemaphore.delete.
         """
-        return self.carried(("delete",), self._deleting)
+        return self._change("delete", 0)
 
     def available_permits(self) -> Op[int]:
         """Return how many permits are free; one round trip."""
