@@ -64,7 +64,7 @@ class Cancellations:
         """Cancel *task*, unless its release of *hold* has begun."""
         former = self._by_task.get(task)
         hold = hold.latest()
-        if task.done() or not hold.kept() or hold.leaving():
+        if task.done() or not hold.kept():
             return
         # One cancellation is enough for all holds that one task loses.
         if not (former and former.kept()):

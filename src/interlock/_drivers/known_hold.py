@@ -21,7 +21,7 @@ class KnownHold:
 
     if TYPE_CHECKING:
         name: str
-        _hold: Hold | NoHold
+        _hold: Hold
         _driver: Any
 
         @property

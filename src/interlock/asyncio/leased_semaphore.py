@@ -140,7 +140,7 @@ class Trying(locks.Trying):
             raise
         if hold is not None:
             return of_block(driver, hold._hold, self, hold._claim)
-        return of_block(driver, NoHold(core.kind, core.name, current_owner().label, None), self)
+        return of_block(driver, NoHold(core, current_owner(), None), self)
 
     __aexit__ = cast("Exits", locks.Exit())
 

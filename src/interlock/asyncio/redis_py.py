@@ -15,7 +15,6 @@ from redis import exceptions as redis_errors
 
 from interlock import errors
 from interlock._core.locks.base import Lock as Core
-from interlock._core.locks.release import status
 from interlock._core.locks.transfer import Adopt
 from interlock._core.model.effects import Wait
 from interlock._core.model.hold import Owner
@@ -189,7 +188,7 @@ class Lock(RedisLock):
         driver, core, _ = self._parts()
         with self._translated():
             try:
-                return tuple((await driver.run(status(core))).holders)
+                return tuple((await driver.run(core.status())).holders)
             except errors.WrongTypeError:
                 return ("another kind of lock",)
 

@@ -141,7 +141,7 @@ class Trying(locks.Trying):
             raise
         if hold is not None:
             return of_block(driver, hold._hold, self, hold._claim)
-        return of_block(driver, NoHold(core.kind, core.name, current_owner().label, None), self)
+        return of_block(driver, NoHold(core, current_owner(), None), self)
 
     __exit__ = cast("Exits", locks.Exit())
 

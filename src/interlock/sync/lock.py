@@ -644,7 +644,7 @@ class Lock(_Entering):
 
     def locked(self) -> bool:
         """Return whether anyone holds it; one round trip."""
-        return (self._driver.run(operations.status(self._core))).remaining is not None
+        return (self._driver.run(self._core.status())).remaining is not None
 
     def owned(self) -> bool:
         """Return whether this owner holds it, as `hold_count` does."""
@@ -656,14 +656,14 @@ class Lock(_Entering):
 
     def remaining(self) -> float | None:
         """Return the seconds that are left of any owner's lease, or None; one round trip."""
-        return (self._driver.run(operations.status(self._core))).remaining
+        return (self._driver.run(self._core.status())).remaining
 
     def extend(self, lease: Duration) -> None:
         """Lengthen the lease to at least *lease* seconds from now; errors and cost as `release`."""
         seconds = check_lease(lease)
         check_long_lease(lease, self._driver)
         try:
-            step = operations.extend_by(self._core, current_owner(), seconds)
+            step = operations.held_by(self._core, current_owner()).extend(seconds)
             self._driver.perform(step)
         except NotHeldError as error:
             raise shorten(self._told(error)) from None
@@ -685,7 +685,8 @@ class Lock(_Entering):
             raise ConfigError("a reason is for a holder: give holder= too")
         if holder is not None:
             holder, reason = check_text(holder, "a holder"), check_reason(reason)
-        return self._driver.run(operations.force_release(self._core, holder, reason))
+        freed: bool = self._driver.run(self._core.breaking(holder, reason))
+        return freed
 
     @property
     def hold(self) -> Hold | None:
@@ -722,8 +723,7 @@ class Trying(_Entering, trying.Trying[Hold]):
         except BaseException as error:
             shorten(error)
             raise
-        made: Any = NoHold(core.kind, core.name, current_owner().label, holder)
-        return of_block(driver, made, self)
+        return of_block(driver, NoHold(core, current_owner(), holder), self)
 
     __exit__ = cast("Exits", Exit())
 

@@ -16,7 +16,6 @@ from redis import exceptions as redis_errors
 
 from interlock import errors
 from interlock._core.locks.base import Lock as Core
-from interlock._core.locks.release import status
 from interlock._core.locks.transfer import Adopt
 from interlock._core.model.effects import Wait
 from interlock._core.model.hold import Owner
@@ -188,7 +187,7 @@ class Lock(RedisLock):
         driver, core, _ = self._parts()
         with self._translated():
             try:
-                return tuple((driver.run(status(core))).holders)
+                return tuple((driver.run(core.status())).holders)
             except errors.WrongTypeError:
                 return ("another kind of lock",)
 

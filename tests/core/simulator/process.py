@@ -8,7 +8,7 @@ from tests.core.simulator.schedule import Interrupted, delay_request
 from tests.core.simulator.timeline import IDLE, Idle
 
 from interlock._core.locks.base import Acquire
-from interlock._core.locks.release import extend_by, hold_of, release_by
+from interlock._core.locks.release import held_by, hold_of
 from interlock._core.model.effects import NEVER, Batch, Listen, Wait
 from interlock._core.model.holds import Owner
 from interlock._core.objects.condition import Notify, WaitFor
@@ -78,11 +78,11 @@ class Process:
 
     def release(self, lock: Lock) -> Op[None]:
         """Release *lock* once."""
-        yield from self._perform(release_by(lock, self.owner))
+        yield from self._perform(held_by(lock, self.owner).release())
 
     def extend(self, lock: Lock, lease: float) -> Op[None]:
         """Keep *lock* for at least *lease* seconds."""
-        yield from self._perform(extend_by(lock, self.owner, lease))
+        yield from self._perform(held_by(lock, self.owner).extend(lease))
 
     def perform(self, step: Step[Any]) -> Op[Any]:
         """Perform *step*."""

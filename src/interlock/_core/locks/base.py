@@ -329,8 +329,10 @@ class Lock:
         return lock_query(self.key)
 
     def query(self) -> Eval[LockStatus]:
-        """Return the script that tells who holds it, to be answered within one round trip."""
-        return lock_query(self.key, deadline=self.session.clock() + PROMPT)
+        """Return the script that tells who keeps others from it, to be answered at once."""
+        call = self.state()
+        call.deadline = self.session.clock() + PROMPT
+        return call
 
     def status(self) -> Op[LockStatus]:
         """Ask who holds it, how deep and for how long."""

@@ -18,9 +18,9 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from interlock._core.locks.base import Acquire, Lock
+from interlock._core.locks.base import Acquire, Lock, note_entered
 from interlock._core.locks.errors import ended_error, lost_error
-from interlock._core.locks.release import Extend, Release, depth_of, force_release, last_by_hand
+from interlock._core.locks.release import Extend, Release, depth_of, last_by_hand
 from interlock._core.locks.together import at_once
 from interlock._core.model.effects import GRACE, Wait, begun, performed
 from interlock._core.model.hold import ENDED, LEAST, LOST, OPEN, Hold
@@ -300,14 +300,6 @@ class Composite(Lock):
         """
         raise NotImplementedError
 
-    def taken(self, hold: CompositeHold, answer: Any) -> bool:
-        """Take the *answer* of the script for all parts; return whether each was granted."""
-        raise NotImplementedError
-
-    def enter_parts(self, hold: CompositeHold) -> None:
-        """Enter all parts for *hold*, which was entered before: so each of them is claimed."""
-        raise NotImplementedError
-
     # Acquire.
 
     def begin(self, hold: CompositeHold) -> None:
@@ -476,7 +468,7 @@ class Composite(Lock):
         if holder is not None:
             raise ConfigError(f"{self.kind} has no holder id: break the holds of its members")
         del reason
-        outcomes = yield from self._all([force_release(member) for member in self.members])
+        outcomes = yield from self._all([member.breaking() for member in self.members])
         failures = self.failures(outcomes)
         if len(failures) > self.spare:
             raise self.unavailable(failures)
@@ -509,10 +501,15 @@ class AcquireAll(Acquire):
         """Take the answer of the script for all; return whether they are held now."""
         hold = self.result = self.hold
         assert hold is not None
-        if not self._lock.taken(hold, answer):
+        granted = [part.lock.granted(part, answer) for part in hold.parts]
+        if not all(granted):
             return False
-        hold.entries = [OPEN, self._entry]
-        self._lock.enter_parts(hold)
+        hold.entries = [OPEN, self._entry]  # first: so each part is claimed
+        told = self._lock.session.events.observed or not hold.renewed
+        for part in hold.parts:
+            part.entries = [OPEN, hold]
+            if told or part.over is not None:
+                note_entered(part)
         return True
 
     def rest(self, failure: Exception | None) -> Op[Hold | None]:

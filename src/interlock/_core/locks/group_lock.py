@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock._core.locks.base import PROMPT, Lock
+from interlock._core.locks.base import Lock
 from interlock._core.model import highway_hash
 from interlock._core.model.forms import HOLE, Form
 from interlock._core.model.hold import Hold
@@ -113,10 +113,6 @@ class GroupLock(Lock):
     def state(self) -> Eval[LockStatus]:
         """Return the script that tells who holds some of the values; the depth 0 means not all."""
         return group_lock_query(self.key, self._fields)
-
-    def query(self) -> Eval[LockStatus]:
-        """Return the script that tells who holds some, to be answered within one round trip."""
-        return group_lock_query(self.key, self._fields, deadline=self.session.clock() + PROMPT)
 
     # The steps of an acquire.
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock._core.locks.base import Acquire, Lock, note_entered
+from interlock._core.locks.base import Acquire, Lock
 from interlock._core.locks.composite import PAST, Composite
 from interlock._core.model.effects import Op, Wait, begun, run_on
 from interlock._core.model.forms import HOLE, Form
-from interlock._core.model.hold import LEAST, OPEN, Hold
+from interlock._core.model.hold import LEAST, Hold
 from interlock._core.scripts.multi_lock import LEAVE_ALL, TAKE_ALL
 from interlock._core.scripts.script import milliseconds
 from interlock.errors import HoldLostError, NotHeldError, ServerUnavailableError
@@ -76,19 +76,6 @@ class MultiLock(Composite):
             keys = tuple([member.key for member in self.members])
             take = self._take_all = Form(TAKE_ALL, keys, (lasts, *[HOLE for _ in keys]))
         return take.of(hold)
-
-    def taken(self, hold: CompositeHold, answer: Any) -> bool:
-        """Take the *answer* of the script for all parts; return whether each was granted."""
-        granted = [part.lock.granted(part, answer) for part in hold.parts]
-        return all(granted)
-
-    def enter_parts(self, hold: CompositeHold) -> None:
-        """Enter all parts for *hold*, which was entered before: so each of them is claimed."""
-        told = self.session.events.observed or not hold.renewed
-        for part in hold.parts:
-            part.entries = [OPEN, hold]
-            if told or part.over is not None:
-                note_entered(part)
 
     def leave_all(
         self, hold: CompositeHold, began: float

@@ -17,7 +17,6 @@ from interlock._core.model.effects import NEVER, Op, Step, run_on
 from interlock._core.model.hold import ENDED, LEAST, LOST, OPEN, Claim, Hold
 from interlock._core.model.names import NOTE_KEPT, draw, forced_note, own_request
 from interlock._core.scripts.locks import (
-    LockStatus,
     forced_note_read,
     forced_note_write,
     remember,
@@ -241,30 +240,16 @@ def hold_of(lock: Lock, owner: Owner) -> Hold | None:
     return hold if hold is not None and hold.kept() else None
 
 
-def release_by(lock: Lock, owner: Owner) -> Release:
-    """Return the release of what *owner* has.
+def held_by(lock: Lock, owner: Owner) -> Hold:
+    """Return what *owner* holds of *lock*, even if it is lost.
 
     Raises:
         NotHeldError: it has nothing.
     """
-    return _mine(lock, owner).release()
-
-
-def extend_by(lock: Lock, owner: Owner, lease: float) -> Extend:
-    """Return the step that keeps what *owner* has; errors as `release_by`."""
-    return _mine(lock, owner).extend(lease)
-
-
-def _mine(lock: Lock, owner: Owner) -> Hold:
     hold = hold_of(lock, owner)
     if hold is None:
         raise not_held(lock.kind, lock.name, owner.label)
     return hold
-
-
-def status(lock: Lock) -> Op[LockStatus]:
-    """Ask who holds *lock*, how deep and for how long; one round trip."""
-    return lock.status()
 
 
 def depth_of(lock: Lock, owner: Owner) -> Op[int]:
@@ -294,13 +279,7 @@ def holder_of(lock: Lock) -> Op[str | None]:
     return (yield from lock.present_holder())[1]
 
 
-def force_release(lock: Lock, holder: str | None = None, reason: str = "") -> Op[bool]:
-    """Release those who hold *lock* now, or *holder* alone; return whether somebody did."""
-    freed: Op[bool] = lock.breaking(holder, reason)
-    return freed
-
-
-def break_holds(lock: Lock, holder: str | None, reason: str) -> Op[bool]:
+def break_holds(lock: Lock, holder: str | None = None, reason: str = "") -> Op[bool]:
     """Release those who hold *lock* now, or *holder* alone; return whether somebody did.
 
     It names their ids. So a copy that comes late breaks no later hold; and their marks in the queue
@@ -309,7 +288,7 @@ def break_holds(lock: Lock, holder: str | None, reason: str) -> Op[bool]:
     if holder is None:
         found = yield from lock.victims()
     else:
-        found = [holder] if holder in (yield from status(lock)).holders else []
+        found = [holder] if holder in (yield from lock.status()).holders else []
     freed = False
     for each in found:
         call = lock.forced(each)

@@ -14,8 +14,12 @@ from __future__ import annotations
 
 import base64
 import functools
+import operator
 import struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Lanes = tuple[int, int, int, int]
 
@@ -39,10 +43,10 @@ _MUL1: Final[Lanes] = (
     0xBE5466CF34E90C6C,
     0x452821E638D01377,
 )
-_PACKET: Final = 32
-_HALF: Final = 16
-_QUARTER: Final = 4
-_FINAL_ROUNDS: Final = 6
+_WORDS: Final = struct.Struct("<2Q")
+_PACKET: Final = struct.Struct("<4Q")
+_ZIPPER: Final = operator.itemgetter(3, 12, 2, 5, 14, 1, 15, 0, 11, 4, 10, 13, 9, 6, 8, 7)
+"""Where each byte of a pair of words comes from when they are interleaved."""
 
 
 @functools.lru_cache(maxsize=10_000)
@@ -58,14 +62,14 @@ def field(value: str) -> str:
 def hash128(data: bytes, key: Lanes) -> tuple[int, int]:
     """Return the 128 bits of *data* under *key*, as two numbers, the lower one first."""
     state = _State(key)
-    whole = len(data) - len(data) % _PACKET
-    for start in range(0, whole, _PACKET):
-        state.update(struct.unpack_from("<4Q", data, start))
+    whole = len(data) - len(data) % _PACKET.size
+    for packet in _PACKET.iter_unpack(data[:whole]):
+        state.update(packet)
     if whole < len(data):
         state.update_remainder(data[whole:])
-    for _ in range(_FINAL_ROUNDS):
-        state.permute_and_update()
     v0, v1, mul0, mul1 = state.v0, state.v1, state.mul0, state.mul1
+    for _ in range(6):
+        state.update([_swap_halves(v0[i]) for i in (2, 3, 0, 1)])
     return (
         (v0[0] + mul0[0] + v1[2] + mul1[2]) & _MASK,
         (v0[1] + mul0[1] + v1[3] + mul1[3]) & _MASK,
@@ -85,7 +89,7 @@ class _State:
         self.v0 = [mul ^ word for mul, word in zip(_MUL0, key, strict=True)]
         self.v1 = [mul ^ _swap_halves(word) for mul, word in zip(_MUL1, key, strict=True)]
 
-    def update(self, packet: tuple[int, ...]) -> None:
+    def update(self, packet: Sequence[int]) -> None:
         """Take in 32 bytes."""
         v0, v1, mul0, mul1 = self.v0, self.v1, self.mul0, self.mul1
         for i in range(4):
@@ -104,18 +108,13 @@ class _State:
             low, high = self.v1[i] & _LOW, self.v1[i] >> 32
             self.v1[i] = _rotate(high, size) << 32 | _rotate(low, size)
         words, odd = size & ~3, size & 3
-        packet = bytearray(_PACKET)
+        packet = bytearray(_PACKET.size)
         packet[:words] = rest[:words]
-        if size >= _HALF:
-            packet[28:32] = rest[-_QUARTER:]
+        if size & 16:
+            packet[28:] = rest[-4:]
         elif odd:
-            packet[16], packet[17], packet[18] = rest[words], rest[words + odd // 2], rest[-1]
-        self.update(struct.unpack("<4Q", packet))
-
-    def permute_and_update(self) -> None:
-        """Mix the lanes with each other."""
-        v0 = self.v0
-        self.update(tuple(_swap_halves(v0[i]) for i in (2, 3, 0, 1)))
+            packet[16:19] = rest[words], rest[words + odd // 2], rest[-1]
+        self.update(_PACKET.unpack(packet))
 
 
 def _rotate(word: int, by: int) -> int:
@@ -129,29 +128,6 @@ def _zipper_merge_and_add(source: list[int], target: list[int]) -> None:
     So the well-mixed bytes of one product meet the poorly mixed bytes of the other.
     """
     for i in (0, 2):
-        low, high = source[i], source[i + 1]
-        target[i] = (target[i] + _merge_low(low, high)) & _MASK
-        target[i + 1] = (target[i + 1] + _merge_high(low, high)) & _MASK
-
-
-def _merge_low(low: int, high: int) -> int:
-    return (
-        ((low & 0xFF000000) | (high & 0xFF00000000)) >> 24
-        | ((low & 0xFF0000000000) | (high & 0xFF000000000000)) >> 16
-        | (low & 0xFF0000)
-        | (low & 0xFF00) << 32
-        | (high & 0xFF00000000000000) >> 8
-        | (low & 0xFF) << 56
-    )
-
-
-def _merge_high(low: int, high: int) -> int:
-    return (
-        ((high & 0xFF000000) | (low & 0xFF00000000)) >> 24
-        | (high & 0xFF0000)
-        | (high & 0xFF0000000000) >> 16
-        | (high & 0xFF00) << 24
-        | (low & 0xFF000000000000) >> 8
-        | (high & 0xFF) << 48
-        | (low & 0xFF00000000000000)
-    )
+        merged = bytes(_ZIPPER(_WORDS.pack(*source[i : i + 2])))
+        for lane, word in enumerate(_WORDS.unpack(merged), i):
+            target[lane] = (target[lane] + word) & _MASK

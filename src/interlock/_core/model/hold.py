@@ -412,10 +412,6 @@ class Hold:
     def give_up_parts(self) -> None:
         """End its parts; no I/O, and repeatable."""
 
-    def leaving(self) -> bool:
-        """Return whether its release has begun."""
-        return not self.entries
-
     def latest(self) -> Hold:
         """Return the hold that has taken its place after waits for conditions, or itself."""
         newest: list[Hold] | None = getattr(self, "newest", None)

@@ -1,79 +1,34 @@
-"""The stand-in for a hold if a lock was not acquired.
-
-It has ended from the start, and it is never lost.
-"""
+"""The stand-in for a hold if a lock was not acquired."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from interlock._core.model.hold import ENDED
+from interlock._core.model.hold import ENDED, Hold
 from interlock.errors import NotHeldError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from interlock._core.model.holds import Line
-    from interlock.errors import LossReason
+    from interlock._core.model.hold import Owner
 
 
-class NoHold:
-    """A hold that does not exist; it has what a face asks of a `Hold`.
+class NoHold(Hold):
+    """A hold that has ended from the start, and is never lost.
 
     Args:
-        kind: the kind of lock.
-        name: its name.
-        label: who wanted it.
+        lock: what *owner* wanted.
+        owner: who wanted it.
         holder: who holds the lock instead; None if that is unknown.
     """
 
-    token: int | None = None
-    token_source: str | None = None
+    __slots__ = ("holder",)
+    holder: Any
     ids: tuple[str, ...] = ()
-    replicas: int | None = None
-    depth = 0
-    state = ENDED
-    reason: LossReason | None = None
-    detail = ""
-    valid_until = 0.0
-    line: Line | None = None
 
-    def __init__(self, kind: str, name: str, label: str, holder: str | None) -> None:
-        self.kind = kind
-        self.name = name
-        self.label = label
-        self.holder = holder
-
-    def valid(self, now: float) -> bool:
-        """Return False."""
-        del now
-        return False
-
-    def lost(self, now: float) -> bool:
-        """Return False: it was never held, so it cannot be lost."""
-        del now
-        return False
-
-    def expiry_reason(self) -> LossReason:
-        """Return any reason: it is never lost, so nobody asks."""
-        return "expired"
-
-    def listen(self, callback: Callable[[], object]) -> bool:
-        """Never call *callback*."""
-        del callback
-        return True
-
-    def unlisten(self, callback: Callable[[], object]) -> None:
-        """Do nothing: no callback is kept."""
-        del callback
-
-    def leaving(self) -> bool:
-        """Return False."""
-        return False
+    def __init__(self, lock: Any, owner: Owner, holder: str | None) -> None:
+        _ = self.of(lock, owner.reference, "", 0.0, False)
+        self.over, self.holder = ENDED, holder
 
     def not_held(self) -> NotHeldError:
         """Return the error for code that uses it like an acquired hold."""
         by = "" if self.holder is None else f"; held by {self.holder}"
-        return NotHeldError(
-            f"{self.kind} {self.name!r} was not acquired{by}", name=self.name, owner=self.label
-        )
+        return NotHeldError(f"{self.lock!r} was not acquired{by}", name=self.name, owner=self.label)

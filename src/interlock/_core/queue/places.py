@@ -23,7 +23,7 @@ There is no mutex: each step is one method of a dict, so a signal may strike any
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from interlock._core.model.effects import NEVER
 from interlock._core.model.hold import KEPT, SLACK, Hold
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from interlock._core.locks.base import Lock
-    from interlock._core.upkeep.garbage import Garbage
+    from interlock._core.upkeep.session import Session
 
 POLL, LONGEST_POLL, PER_LOOK = 2.0, 4.0, 500
 """Seconds between two looks of a client at a name; they grow by POLL for each PER_LOOK waiters."""
@@ -48,29 +48,6 @@ REST = 1.0
 """Seconds after the last waiter of a line for which its messages are still heard."""
 TICK = 0.5
 """Seconds between two looks of the upkeep at grants, while there are waiters."""
-
-
-class Client(Protocol):
-    """The session, as the queues see it."""
-
-    client_id: str
-    garbage: Garbage
-    due: float
-
-    @property
-    def clock(self) -> Callable[[], float]:
-        """Return the client's clock."""
-        ...
-
-    @property
-    def random(self) -> Callable[[], float]:
-        """Return a number from 0 to 1 by chance."""
-        ...
-
-    @property
-    def wake(self) -> Callable[[object], object]:
-        """Return what puts something into the client's inbox."""
-        ...
 
 
 class Place:
@@ -159,7 +136,7 @@ class Line:
         "rows", "waiters",
     )  # fmt: skip
 
-    def __init__(self, client: Client, lock: Lock) -> None:
+    def __init__(self, client: Session, lock: Lock) -> None:
         self._client, self.lock = client, lock
         self.channels = lock.channels(client.client_id)
         self.waiters: dict[Hold, None] = {}
@@ -305,7 +282,7 @@ class Queues:
             are no garbage. Whatever comes for a number that is not in here is for nobody.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Session) -> None:
         self._client = client
         self.lines: dict[str, Line] = {}
         self.places: dict[bytes, Hold] = {}

@@ -30,11 +30,6 @@ BATCH = 100
 N = TypeVar("N")
 
 
-def renewing(group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
-    """Return the script that keeps the holds of *group* for *lease* seconds."""
-    return group[0].lock.renewing(group, lease)
-
-
 def groups(holds: Sequence[Hold]) -> list[list[Hold]]:
     """Return *holds* as one script each renews them: the readers of a lock, or those of many locks."""
     kinds = dict[object, list[Hold]]()
@@ -76,7 +71,7 @@ class Renewal(NamedTuple):
         parts = {node: [self.holds[place] for place in some] for node, some in places.items()}
         lease = float(self.call.args[0]) / 1000
         return {
-            node: Renewal(renewing(group, lease), group, self.sent_at)
+            node: Renewal(group[0].lock.renewing(group, lease), group, self.sent_at)
             for node, group in parts.items()
         }
 
@@ -134,7 +129,10 @@ class Watchdog:
         why = [forced_note_read(forced_note(hold.lock.key, hold.holder)) for hold in notes]
         return [
             *[Renewal(call, [hold], now) for call, hold in zip(why, notes, strict=True)],
-            *[Renewal(renewing(group, self._lease), group, now) for group in groups(due)],
+            *[
+                Renewal(group[0].lock.renewing(group, self._lease), group, now)
+                for group in groups(due)
+            ],
         ]
 
     def _grants(self, now: float, places: Sequence[Hold]) -> list[Hold]:
