@@ -10,6 +10,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -51,6 +52,8 @@ class _Session:
     due, sides, in_turn = 0.0, False, False
     line, renewed_with, renewing = Line, "", staticmethod(Lock.renewing)
     longer, _keep = Lock.longer, Lock._keep
+    options = Options(card=False)
+    outside = SimpleNamespace(tell_loss=lambda _hold: None)
 
     def __init__(self) -> None:
         self._forms: dict[object, object] = {}
@@ -87,10 +90,7 @@ def session() -> _Session:
 @pytest.fixture
 def watchdog(session: _Session) -> Watchdog:
     """Return the watchdog of *session*."""
-    return Watchdog(Options(card=False), session.live, session.garbage, _nothing, _nothing)
-
-
-def _nothing(_: Hold) -> None: ...
+    return Watchdog(session)
 
 
 def test_one_of_two_releases_closes(session: _Session) -> None:

@@ -19,7 +19,7 @@ from tests.support.servers import wait_until
 
 import interlock
 from interlock import NotHeldError, ReentryError
-from interlock._core.model.holds import Owner
+from interlock._core.model.hold import Owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

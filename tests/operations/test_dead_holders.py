@@ -13,7 +13,7 @@ import pytest
 from tests.support.patience import GIVE_UP, wait_until
 
 from interlock import Options, connect
-from interlock._core.model.holds import GONE
+from interlock._core.model.hold import GONE
 from interlock._links.urls import open_url
 from interlock.cli import main
 from interlock.inspection import Reader

@@ -21,7 +21,8 @@ from interlock.errors import InterlockError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from interlock._core.model.calls import Enough, Eval
+    from interlock._core.locks.together import Enough
+    from interlock._core.model.calls import Eval
     from interlock._links.pipeline import Pipeline
 
     Start = Callable[[Coroutine[object, object, object]], asyncio.Task[object]]

@@ -23,7 +23,8 @@ from interlock.errors import InterlockError, ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from interlock._core.model.calls import Enough, Eval
+    from interlock._core.locks.together import Enough
+    from interlock._core.model.calls import Eval
     from interlock._links.connection import Connection
     from interlock._links.pool import NodePool, Pool
 

@@ -38,7 +38,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from interlock._core.model.holds import HELD, Owner, Reference
+from interlock._core.model.hold import HELD, Owner, Reference
 from interlock._drivers.process import lifecycle
 from interlock._drivers.process.thread_local import for_each, in_c, running_greenlet
 from interlock._misuse import warn_in_event_loop, warn_once
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from interlock._core.locks.base import Lock
-    from interlock._core.model.holds import Scope
+    from interlock._core.model.hold import Scope
 
 _modules = sys.modules
 

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack
 
-from interlock._core.model.holds import Owner, Reference
+from interlock._core.model.hold import Owner, Reference
 from interlock._drivers import tasks
 from interlock._drivers.flow import current_owner as thread_owner
 from interlock._drivers.process import lifecycle

@@ -13,7 +13,7 @@ from interlock._drivers.process.identity import new_client_id
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.model.holds import Owner
+    from interlock._core.model.hold import Owner
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock._links.topology import Topology

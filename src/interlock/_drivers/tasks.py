@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from interlock._core.model.holds import Owner
+from interlock._core.model.hold import Owner
 from interlock._drivers.lost_state import LostState
 from interlock._drivers.process.lifecycle import owner_ended, report
 

@@ -626,7 +626,7 @@ class Lock(_Entering):
 
     async def _told(self, error: NotHeldError) -> NotHeldError:
         """Return *error*, which names the present holder if the server answers."""
-        holder = await self._driver.run(operations.holder_of(self._core))
+        _, holder = await self._driver.run(self._core.present_holder())
         name_holder(error, holder, self._driver.session)
         return error
 
@@ -753,7 +753,7 @@ class Trying(_Entering, trying.Trying[Hold]):
             hold = await self._enter(driver, core, self._limit, self._lease)
             if hold is not None:
                 return hold
-            holder = await driver.run(operations.holder_of(core))
+            _, holder = await driver.run(core.present_holder())
         except BaseException as error:
             shorten(error)
             raise

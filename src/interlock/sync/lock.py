@@ -601,7 +601,7 @@ class Lock(_Entering):
 
     def _told(self, error: NotHeldError) -> NotHeldError:
         """Return *error*, which names the present holder if the server answers."""
-        holder = self._driver.run(operations.holder_of(self._core))
+        _, holder = self._driver.run(self._core.present_holder())
         name_holder(error, holder, self._driver.session)
         return error
 
@@ -719,7 +719,7 @@ class Trying(_Entering, trying.Trying[Hold]):
             hold = self._enter(driver, core, self._limit, self._lease)
             if hold is not None:
                 return hold
-            holder = driver.run(operations.holder_of(core))
+            _, holder = driver.run(core.present_holder())
         except BaseException as error:
             shorten(error)
             raise

@@ -10,7 +10,7 @@ from tests.core.simulator.timeline import IDLE, Idle
 from interlock._core.locks.base import Acquire
 from interlock._core.locks.release import held_by, hold_of
 from interlock._core.model.effects import NEVER, Batch, Listen, Wait
-from interlock._core.model.holds import Owner
+from interlock._core.model.hold import Owner
 from interlock._core.objects.condition import Notify, WaitFor
 from interlock.errors import InterlockError
 

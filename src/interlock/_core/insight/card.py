@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from interlock._core.insight.events import tell_loss
 from interlock._core.model.calls import NEVER
-from interlock._core.model.holds import ENDED, HELD, LOST
+from interlock._core.model.hold import ENDED, HELD, LOST
 from interlock._core.scripts.card import card_write
 
 if TYPE_CHECKING:

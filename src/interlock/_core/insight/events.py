@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from interlock._core.model.holds import GONE
+from interlock._core.model.hold import GONE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

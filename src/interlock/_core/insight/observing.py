@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock._core.insight import events
-from interlock._core.model.holds import HELD
+from interlock._core.model.hold import HELD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

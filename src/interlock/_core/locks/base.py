@@ -22,7 +22,7 @@ from sys import _getframe  # pyright: ignore[reportPrivateUsage]
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from interlock._core.locks.errors import lost_error
-from interlock._core.model.effects import GRACE, NEVER, Eval, Op, Step
+from interlock._core.model.effects import GRACE, NEVER, Eval, Op, R, Step
 from interlock._core.model.forms import HOLE, Form
 from interlock._core.model.hold import ENDED, FIRST, KEPT, LEAST, LOST, OPEN, SLACK, Hold
 from interlock._core.model.names import (
@@ -88,8 +88,6 @@ class Lock:
     """The classes of the steps, here and in `release`, and what releases by force."""
     queues = True
     """Whether its waiters stand in the queue."""
-    transferable = True
-    """Whether its holds can be handed over."""
     shared = False
     """Whether several waiters may be let in at a time."""
     in_turn = False
@@ -201,8 +199,7 @@ class Lock:
 
     def victims(self) -> Op[list[str]]:
         """Return whose holds end if it is freed by force, in the order in which that is done."""
-        found = yield from self.session.persist(self.state(), NEVER)
-        return list(found.holders)
+        return list((yield from self.status()).holders)
 
     # The steps of an acquire.
 
@@ -292,7 +289,6 @@ class Lock:
         """
         place, now = hold.place, self.session.clock()
         assert place is not None
-        place.open = place.open or news.open
         until = place.granted_until(news, hold.lease, now)
         own = not hold.renewed and hold.lease > GRANT
         if not until or own or self.session.replicas is not None:
@@ -405,6 +401,30 @@ def note_entered(hold: Hold) -> None:
             session.outside.write_card()
 
 
+def settle(
+    step: Step[R], call: Eval[Any], hold: Hold, failure: Exception | None, until: float = NEVER
+) -> Op[R]:
+    """Send the *call* of *step* again after *failure*, while *hold* is valid; or raise that it is lost."""
+    if failure is not None:
+        until = min(until, hold.valid_until)
+        if step.done((yield from hold.lock.session.persist(call, until, failure=failure))):
+            return step.result
+    if hold.over is None:
+        yield from hold.lock.ask_why(hold)
+    raise lost_error(hold)
+
+
+def let_go(hold: Hold) -> Op[None]:
+    """Release *hold*, since time is up; without an answer at once the background does it."""
+    session, call = hold.lock.session, hold.lock.down(hold, 0).anew()
+    call.deadline = session.clock()
+    with suppress(InterlockError):
+        answer = call.script.decode((yield call))
+        session.garbage.answered(hold, answer, session.clock())
+        if hold not in session.garbage.dead:
+            hold.over = ENDED
+
+
 class Acquire(Step["Hold | None"]):
     """An acquire or re-entry by *owner*; the result is the hold, or None when time is up.
 
@@ -428,7 +448,6 @@ class Acquire(Step["Hold | None"]):
         lease: float | None = None,
         entry: object = None,
     ) -> Self:
-        """Begin; return this step."""
         self._lock, self._owner, self._deadline, self._lease = lock, owner, deadline, lease
         self._entry = FIRST if entry is None else entry
         self._again = False
@@ -490,7 +509,6 @@ class Acquire(Step["Hold | None"]):
         return self._call
 
     def done(self, answer: Any) -> bool:
-        """Take the server's answer; return whether the lock is held now."""
         hold, lock = self.hold, self._lock
         assert hold is not None
         if self._again:
@@ -515,7 +533,8 @@ class Acquire(Step["Hold | None"]):
         hold, lock, session = self.hold, self._lock, self._lock.session
         assert hold is not None
         if self._again:
-            return (yield from self._settle_entry(hold, failure))
+            until = max(self._deadline, self._sent_at + GRACE)
+            return (yield from settle(self, self._call, hold, failure, until))
         began = hold.sent_at or session.clock()
         tried = failure is None and hold.sent_at
         if not tried and self.done((yield from lock.attempt(hold, self._deadline, failure))):
@@ -528,31 +547,9 @@ class Acquire(Step["Hold | None"]):
                 return hold
             session.events.end_wait(hold, None)
         if hold.place is not None and hold.place.sent:
-            yield from self._leave(hold)
+            yield from let_go(hold)
         self.give_up()
         return None
-
-    def _leave(self, hold: Hold) -> Op[None]:
-        """Leave the queue, since time is up; without an answer at once the background does it."""
-        lock, session = self._lock, self._lock.session
-        call = lock.down(hold, 0).anew()
-        call.deadline = session.clock()
-        with suppress(InterlockError):
-            answer = call.script.decode((yield call))
-            session.garbage.answered(hold, answer, session.clock())
-            if hold not in session.garbage.dead:
-                hold.over = ENDED
-
-    def _settle_entry(self, hold: Hold, failure: Exception | None) -> Op[Hold]:
-        lock, session = self._lock, self._lock.session
-        if failure is not None:
-            until = min(max(self._deadline, self._sent_at + GRACE), hold.valid_until)
-            answer = yield from session.persist(self._call, until, failure=failure)
-            if self.done(answer):
-                return hold
-        if hold.over is None:
-            yield from lock.ask_why(hold)
-        raise lost_error(hold)
 
     def give_up(self) -> None:
         """End the hold, or only this entry of it."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from interlock._core.locks.base import Acquire, Lock, note_entered
+from interlock._core.locks.base import Acquire, Lock, let_go, note_entered
 from interlock._core.locks.errors import ended_error, lost_error
 from interlock._core.locks.release import Extend, Release, depth_of, last_by_hand
 from interlock._core.locks.together import at_once
@@ -63,19 +63,16 @@ class CompositeHold(Hold):
     Attributes:
         parts: what it is made of; some of them may have ended.
         steps: the acquires of its parts while it is acquired. They keep its owner alive.
-        calls: their first commands, until those are sent.
         listener: stands in a line of this client for it, while it waits for messages.
     """
 
-    __slots__ = ("_acquiring", "_over", "calls", "listener", "parts", "steps")
+    __slots__ = ("_acquiring", "_over", "listener", "parts", "steps")
     parts: Sequence[Hold]  # pyright: ignore[reportIncompatibleVariableOverride]
     lock: Composite  # pyright: ignore[reportIncompatibleVariableOverride]
     steps: Sequence[Acquire]
 
     def made(self, lock: Composite, owner: Owner, lease: float, renewed: bool) -> CompositeHold:
-        """Begin; return this hold."""
         self.parts, self.steps = (), ()
-        self.calls: list[Eval[Any] | None] = []
         self.listener: Hold | None = None
         self._over: str | None = None
         self._acquiring: weakref.ref[_Acquiring] | None = None
@@ -165,11 +162,9 @@ class CompositeHold(Hold):
         return min(known, default=None)
 
     def expiry_reason(self) -> LossReason:
-        """Return why it is lost if its validity has just ended."""
         return self.parts[0].expiry_reason() if self.parts else super().expiry_reason()
 
     def end_by(self, time: float) -> None:
-        """End it at *time* at the latest."""
         for part in self.parts:
             part.end_by(time)
 
@@ -253,7 +248,6 @@ class Composite(Lock):
     """
 
     acquiring: ClassVar[Any]
-    transferable = False
     members: Sequence[Lock]
 
     def __init__(self, members: Sequence[Lock], needed: int) -> None:
@@ -272,13 +266,11 @@ class Composite(Lock):
         self.token_source = None
 
     def excludes(self, hold: Any) -> bool:
-        """Return whether *hold*, which another owner has, keeps this lock from being acquired."""
         if self.spare:
             return super().excludes(hold)
         return any(member.excludes(hold) for member in self.members)
 
     def new_hold(self, owner: Owner, lease: float | None) -> CompositeHold:
-        """Return a new hold for *owner*."""
         lasts = self.session.options.lease if lease is None else lease
         return CompositeHold().made(self, owner, lasts, lease is None)
 
@@ -294,32 +286,17 @@ class Composite(Lock):
     def obtain(
         self, hold: CompositeHold, deadline: float, failure: Exception | None, *, tried: bool
     ) -> Op[bool]:
-        """Acquire *hold*, whose steps have begun; return whether it is held.
+        """Acquire *hold*; return whether it is held.
 
-        If they were *tried*, all by one script, that was refused, or ended with *failure*.
+        If its parts were *tried*, all by one script, that was refused, or ended with *failure*.
         """
         raise NotImplementedError
 
     # Acquire.
 
-    def begin(self, hold: CompositeHold) -> None:
-        """Begin to acquire the parts of *hold*; nothing is sent."""
-        owner: Any = hold.owner()  # which acquires just now
-        lease = None if hold.renewed else hold.lease
-        hold.calls = []
-        hold.steps = [Acquire().of(each, owner, PAST, lease, hold) for each in self.members]
-        try:
-            hold.calls = [step.begin() for step in hold.steps]
-        except BaseException:
-            for step in hold.steps:
-                if step.hold is not None:
-                    step.hold.asking = False  # of none a command was sent
-            raise
-
     def first(self, hold: Any, deadline: float) -> Eval[Any] | None:
-        """Begin to acquire the parts; return the script that takes all, if there is one."""
-        del deadline
-        self.begin(hold)
+        """Return the script that takes all parts, if there is one; they are known then."""
+        del hold, deadline
         return None
 
     def ask_all(self, hold: CompositeHold, needed: int | None = None) -> Op[list[Any]]:
@@ -327,9 +304,12 @@ class Composite(Lock):
 
         With *needed*, so many grants decide, and the others need not come.
         """
-        seconds = self.patience(hold.lease)
+        owner: Any = hold.owner()  # which acquires just now
+        seconds, lease = self.patience(hold.lease), None if hold.renewed else hold.lease
+        hold.steps = [Acquire().of(each, owner, PAST, lease, hold) for each in self.members]
+        calls = [step.begin() for step in hold.steps]
         ops: list[tuple[Session, Op[Any]]] = []
-        for member, step, begun_with in zip(self.members, hold.steps, hold.calls, strict=True):
+        for member, step, begun_with in zip(self.members, hold.steps, calls, strict=True):
             part, call = step.hold, begun_with
             if call is None and seconds is not None and part is not None:
                 # It is not slowed by what this client has left there; that may refuse it.
@@ -374,7 +354,7 @@ class Composite(Lock):
         parts = [step.hold for step in hold.steps if step.hold is not None]
         left = [part for part in parts if part in part.lock.session.garbage.dead]
         if left:
-            yield from at_once([(part.lock.session, _freed(part)) for part in left], GRACE)
+            yield from at_once([(part.lock.session, let_go(part)) for part in left], GRACE)
 
     # What is done with a hold.
 
@@ -396,12 +376,7 @@ class Composite(Lock):
             hold.renewed = True
 
     def extend_parts(self, hold: CompositeHold, lease: float) -> Op[None]:
-        """Keep enough parts of *hold* for at least *lease* seconds.
-
-        Raises:
-            HoldLostError: too few are left.
-            ServerUnavailableError: too few servers have answered.
-        """
+        """Keep enough parts of *hold* for at least *lease* seconds."""
         parts = [part for part in hold.parts if part.over is None]
         ops = [(part.lock.session, performed(Extend(part, lease))) for part in parts]
         outcomes = yield from at_once(ops, self.patience(lease))
@@ -415,12 +390,15 @@ class Composite(Lock):
         asked = [(member.session, op) for member, op in zip(self.members, ops, strict=True)]
         return at_once(asked, self.patience())
 
-    def status(self) -> Op[LockStatus]:
-        """Ask all members. It counts as locked while too few members are free to acquire it.
+    def _enough(self, ops: Sequence[Op[Any]]) -> Op[list[Any]]:
+        outcomes = yield from self._all(ops)
+        failures = self.failures(outcomes)
+        if len(failures) > self.spare:
+            raise self.unavailable(failures)
+        return outcomes
 
-        Raises:
-            InterlockError: the answer depends on members that could not be reached.
-        """
+    def status(self) -> Op[LockStatus]:
+        """Ask all members. It counts as locked while too few members are free to acquire it."""
         outcomes = yield from self._all([member.status() for member in self.members])
         failures = self.failures(outcomes)
         known = [each for each in outcomes if isinstance(each, LockStatus)]
@@ -435,17 +413,11 @@ class Composite(Lock):
         """Return how deep *hold* is, if enough servers have their parts; else 0.
 
         A part whose server cannot be reached counts as long as it is valid.
-
-        Raises:
-            InterlockError: more members than are spare could not be reached.
         """
         owner = hold.owner()
         if owner is None:
             return 0
-        outcomes = yield from self._all([depth_of(member, owner) for member in self.members])
-        failures = self.failures(outcomes)
-        if len(failures) > self.spare:
-            raise self.unavailable(failures)
+        yield from self._enough([depth_of(member, owner) for member in self.members])
         return hold.depth if hold.valid(self.session.clock()) else 0
 
     def present_holder(self) -> Op[tuple[Lock, str | None]]:
@@ -468,17 +440,8 @@ class Composite(Lock):
         if holder is not None:
             raise ConfigError(f"{self.kind} has no holder id: break the holds of its members")
         del reason
-        outcomes = yield from self._all([member.breaking() for member in self.members])
-        failures = self.failures(outcomes)
-        if len(failures) > self.spare:
-            raise self.unavailable(failures)
+        outcomes = yield from self._enough([member.breaking() for member in self.members])
         return any(outcome is True for outcome in outcomes)
-
-
-def _freed(part: Hold) -> Op[None]:
-    session, call = part.lock.session, part.lock.down(part, 0)
-    answer = call.script.decode((yield call))
-    session.garbage.answered(part, answer, session.clock())
 
 
 def _sort_key(member: Lock) -> tuple[str, str, str]:
@@ -498,7 +461,6 @@ class AcquireAll(Acquire):
         self._again = True
 
     def done(self, answer: Any) -> bool:
-        """Take the answer of the script for all; return whether they are held now."""
         hold = self.result = self.hold
         assert hold is not None
         granted = [part.lock.granted(part, answer) for part in hold.parts]
@@ -522,7 +484,7 @@ class AcquireAll(Acquire):
                 raise lost_error(hold)
             return hold
         acquiring = hold.acquired_while()
-        held = yield from lock.obtain(hold, self._deadline, failure, tried=not hold.steps)
+        held = yield from lock.obtain(hold, self._deadline, failure, tried=bool(hold.parts))
         if held:
             hold.stop_listening()
             hold.entries = [OPEN, self._entry]
@@ -575,7 +537,6 @@ class ReleaseAll(Release):
         """Do nothing: `done` reads the answers."""
 
     def done(self, answer: Any) -> bool:
-        """Take the answers for all parts; return whether the release is complete."""
         for part, found in zip(self.hold.parts, answer, strict=True):
             if found == FREED:
                 part.lock.session.released(part)

@@ -68,11 +68,9 @@ class FairLock(Lock):
     # The commands. A re-entry is the plain lock's.
 
     def call(self, hold: Hold, lease: float, depth: int) -> Eval[Any]:
-        """Return the script by which *hold* reaches *depth* with a *lease*, in turn."""
         return super().call(hold, lease, depth) if depth > 1 else self._turn(hold, lease, 0)
 
     def ask(self, hold: Hold) -> Eval[Any]:
-        """Return the script by which *hold* gets the lock, or a place in its queue."""
         return self._turn(hold, hold.lease, 1)
 
     def trial(self, hold: Hold, until: float) -> Eval[Any]:
@@ -93,13 +91,11 @@ class FairLock(Lock):
         return Form(FAIR_RELEASE[self.publish], self._keys, args)
 
     def forced(self, holder: str) -> Eval[int]:
-        """Return the script by which another client takes the hold of *holder* away."""
         return fair_lock_break(self.key, holder, self.session.options.fair_wait, self.publish)
 
     # The steps of an acquire.
 
     def first(self, hold: Hold, deadline: float) -> Eval[Any] | None:
-        """Return the first try to acquire *hold*; None if `attempt` makes it."""
         session = self.session
         session.live[hold] = None
         if session.unreleased and session.garbage.of(self.key):
@@ -108,7 +104,6 @@ class FairLock(Lock):
         return self.confirmed(self.trial(hold, deadline), hold)
 
     def granted(self, hold: Hold, answer: Any) -> bool:
-        """Take the *answer* to a try; return whether *hold* is valid now."""
         if answer.__class__ is Grant:
             return super().granted(hold, answer)
         if answer.__class__ is Queued:
@@ -125,7 +120,6 @@ class FairLock(Lock):
         return place
 
     def wait(self, hold: Hold, deadline: float) -> Op[bool]:
-        """Wait for *hold*, which was refused once; return whether it is held now."""
         place, clock = hold.place or self._stand(hold), self.session.clock
         line = place.line
         while True:

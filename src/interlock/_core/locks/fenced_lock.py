@@ -45,7 +45,6 @@ class _FencedForm(Form):
         self._middle, _, self._end = self.tail.partition(packed_text(_NO_FLOOR))
 
     def of(self, hold: Hold) -> Eval[Any]:
-        """Return the call for *hold*."""
         call: Any = _Fenced()
         call.script, call.form, call.hold = self.script, self, hold
         call.replication = None
@@ -60,7 +59,6 @@ class _Fenced(Spliced):
 
     @property
     def args(self) -> tuple[str | int, ...]:
-        """The form's arguments, without holes."""
         return tuple([self.floor if each is _NO_FLOOR else each for each in super().args])
 
 
@@ -104,7 +102,6 @@ class FencedLock(Lock):
         return _FencedForm(self, script, keys, args, self._spare())
 
     def forced(self, holder: str) -> Eval[int]:
-        """Return the script by which another client takes the hold of *holder* away."""
         return fenced_lock_break(self.key, holder, self.session.publish, self.floor(), self._unit)
 
     def attempt(self, hold: Hold, until: float, failure: Exception | None) -> Op[Any]:
@@ -128,7 +125,6 @@ class FencedLock(Lock):
         return bool(answer.token < floor or (answer.token == floor and hold.token != floor))
 
     def granted(self, hold: Hold, answer: Any) -> bool:
-        """Take the *answer* to a try; return whether *hold* is valid now."""
         if self._too_small(hold, answer):
             hold.sent_at = 0.0  # as if it had not been tried: `rest` does that, and it is `asking`
             return False
@@ -146,8 +142,6 @@ class FencedLock(Lock):
         It asks if a plain lock has granted it, without a token.
         """
         if news.token is None or news.token <= self.floor():
-            if hold.place is not None:
-                hold.place.open = hold.place.open or news.open
             return False
         self._note(hold, news.token)
         return super().started(hold, news)

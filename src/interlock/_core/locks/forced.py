@@ -52,33 +52,28 @@ def read_write_lock(session: Session, name: str, holder: str, reason: str) -> Op
     return break_holds(side(session, name, session.key(name)), holder, reason)
 
 
-def group_lock(session: Session, name: str, holder: str, reason: str) -> Op[bool]:
-    """Break the hold on all values of *holder*."""
-    key = session.key(name)
-    call = group_break(key, holder, session.publish, lock_channel(key))
-    return _break(session, "group lock", name, (key, holder, reason), call)
+def _by_call(
+    kind: str,
+    call: Callable[[str, str, str], Eval[bool] | Eval[int]],
+    held_at: Callable[[str], str] = str,
+) -> Break:
+    """Return what breaks a hold by one *call*; its note is for the key *held_at*."""
+
+    def break_hold(session: Session, name: str, holder: str, reason: str) -> Op[bool]:
+        key = session.key(name)
+        breaks = call(key, holder, session.publish)
+        freed = yield from break_one(session, held_at(key), holder, reason, breaks)
+        if freed:
+            session.events.force_released(name, kind, holder, reason)
+        return freed
+
+    return break_hold
 
 
-def leased_semaphore(session: Session, name: str, holder: str, reason: str) -> Op[bool]:
-    """Take the permit with the id *holder* back."""
-    key = session.key(name)
-    call = leased_break(key, holder, session.publish)
-    return _break(session, "leased semaphore", name, (key, holder, reason), call)
+def _all_values(key: str, holder: str, publish: str) -> Eval[int]:
+    return group_break(key, holder, publish, lock_channel(key))
 
 
-def limited(session: Session, name: str, holder: str, reason: str) -> Op[bool]:
-    """Take the permit of *holder* back."""
-    key = session.key(name)
-    call = limited_break(key, holder, session.publish)
-    return _break(session, "limit", name, (limited_permits(key), holder, reason), call)
-
-
-def _break(
-    session: Session, kind: str, name: str, told: tuple[str, str, str], call: Eval[bool] | Eval[int]
-) -> Op[bool]:
-    """Break a hold by *call*; *told* has the key, the holder and the reason for the note."""
-    key, holder, reason = told
-    freed = yield from break_one(session, key, holder, reason, call)
-    if freed:
-        session.events.force_released(name, kind, holder, reason)
-    return freed
+group_lock = _by_call("group lock", _all_values)
+leased_semaphore = _by_call("leased semaphore", leased_break)
+limited = _by_call("limit", limited_break, limited_permits)

@@ -66,7 +66,7 @@ class GroupLock(Lock):
     """
 
     kind = "group lock"
-    queues = transferable = False
+    queues = False
     line = Crowd
 
     def __init__(
@@ -85,7 +85,6 @@ class GroupLock(Lock):
         self.place = self.renewed_with = f"{self.place} {' '.join(self._fields)}"
 
     def channels(self, client: str) -> tuple[str, ...]:
-        """Return the channel that all listen to."""
         del client
         return (self.channel,)
 
@@ -102,12 +101,10 @@ class GroupLock(Lock):
 
     @staticmethod
     def renewing(group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
-        """Return the script that keeps *group*, holds of the same values, for *lease* seconds."""
         lock: Any = group[0].lock
         return group_lock_renew(lock.key, lease, [hold.holder for hold in group], lock._fields)
 
     def forced(self, holder: str) -> Eval[int]:
-        """Return the script by which another client takes these values of *holder* away."""
         return group_lock_break(self.key, holder, self.publish, self.channel, self._fields)
 
     def state(self) -> Eval[LockStatus]:
@@ -117,11 +114,6 @@ class GroupLock(Lock):
     # The steps of an acquire.
 
     def new_hold(self, owner: Owner, lease: float | None) -> Hold:
-        """Return a new hold for *owner*.
-
-        Raises:
-            ReentryError: it has some of the values by another lock, and would wait for itself.
-        """
         for hold in owner.table.values() if owner.table else ():
             if self.excludes(hold) and hold.valid(self.session.clock()):
                 raise ReentryError(

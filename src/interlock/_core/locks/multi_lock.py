@@ -52,7 +52,7 @@ class MultiLock(Composite):
         self._leave_all: Form | None = None
 
     def first(self, hold: Any, deadline: float) -> Eval[Any] | None:
-        """Begin to acquire the parts; return the script that takes all, if there is one."""
+        del deadline
         session, owner = self.session, hold.owner()  # which acquires just now
         table, busy = owner.table, session.lines or session.unreleased
         for member in self.members:
@@ -60,7 +60,7 @@ class MultiLock(Composite):
                 busy and (session.garbage.of(member.key) or member.channel in session.lines)
             )
             if known or not self._by_one_script:
-                return super().first(hold, deadline)
+                return None
         lease, now = None if hold.renewed else hold.lease, session.clock()
         parts = hold.parts = list[Hold]()
         for member in self.members:
@@ -80,7 +80,6 @@ class MultiLock(Composite):
     def leave_all(
         self, hold: CompositeHold, began: float
     ) -> tuple[Sequence[Hold], Eval[list[int]] | None] | None:
-        """Close all parts of *hold* at once, as `Composite.leave_all` tells."""
         session, parts = self.session, hold.parts
         until = began + session.patience
         for part in parts:
@@ -112,7 +111,6 @@ class MultiLock(Composite):
     def obtain(
         self, hold: CompositeHold, deadline: float, failure: Exception | None, *, tried: bool
     ) -> Op[bool]:
-        """Acquire *hold*, as `Composite.obtain` tells."""
         if not tried:
             failures = self.failures((yield from self.ask_all(hold)))
             if self.keep(hold):

@@ -97,7 +97,6 @@ class _ReadForm(Form):
         self._middle = f"{read_entry('', '', 1)}\r\n{middle}"
 
     def of(self, hold: Hold) -> Eval[Any]:
-        """Return the call for *hold*."""
         call: Any = _Read()
         packed = hold.packed
         call.script, call.form, call.hold = self.script, self, hold
@@ -119,7 +118,6 @@ class _Read(Spliced):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The form's keys, without the hole."""
         form: Any = self.form
         entry = read_entry(form.entries, self.hold.holder, 1)
         return tuple([entry if each is _ENTRY else each for each in form.keys])
@@ -128,7 +126,6 @@ class _Read(Spliced):
 class _Side(Lock):
     """What the two sides have in common."""
 
-    transferable = False
     sides = True
     channel_of = staticmethod(read_write_channel)
     side: int
@@ -197,7 +194,6 @@ class _Side(Lock):
         return ""
 
     def forced(self, holder: str) -> Eval[int]:
-        """Return the script by which another client takes the hold of *holder* away."""
         return read_write_lock_break(self.key, holder, self.publish)
 
     def victims(self) -> Op[list[str]]:
@@ -209,7 +205,6 @@ class _Side(Lock):
         return sorted(found, key=writer.__contains__) if mine else []
 
     def state(self) -> Eval[LockStatus]:
-        """Return the script that tells who holds this side."""
         return read_write_lock_query(self.key, self.side)
 
     def query(self) -> Eval[LockStatus]:
@@ -222,7 +217,6 @@ class _Side(Lock):
         return self if isinstance(self, kind) else kind(self.session, self.name, self.key)
 
     def excludes(self, hold: Any) -> bool:
-        """Return whether *hold*, which another owner has, keeps this side from being acquired."""
         if self.side == READERS:
             return getattr(hold.lock, "place", "") == self._writes
         return getattr(hold.lock, "place", "") in (self._reads, self._writes)
@@ -258,13 +252,11 @@ class ReadLock(_Side):
         assert place is not None
         ends = (news.at - place.refused) / 1e6 + GRANT
         if news.at and ends >= max(KEEP, hold.lease):
-            place.open = place.open or news.open
             return False
         return super().started(hold, news)
 
     @staticmethod
     def renewing(group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
-        """Return the script that keeps *group*, readers of one lock, for *lease* seconds."""
         lock: Any = group[0].lock
         holders = [hold.holder for hold in group]
         keys = [lock.key, *[read_entry(lock.entries, holder, 1) for holder in holders]]
@@ -273,7 +265,6 @@ class ReadLock(_Side):
         return Eval(READ_RENEW, (*keys, *queue), args, spare_keys=len(queue))
 
     def written(self, hold: Hold) -> str:
-        """Return the id of the write hold that the owner of *hold* has; or empty."""
         owner = hold.owner()
         found = None if owner is None else owner.table.get(self._writes)
         return found.holder if found is not None and found.valid(self.session.clock()) else ""
@@ -289,11 +280,6 @@ class WriteLock(_Side):
         return Form(WRITE_ACQUIRE, (self.key,), (milliseconds(lease), HOLE, depth))
 
     def new_hold(self, owner: Owner, lease: float | None) -> Hold:
-        """Return a new hold for *owner*.
-
-        Raises:
-            UpgradeError: it holds the read lock, and would wait for itself.
-        """
         found = owner.table.get(self._reads)
         if found is not None and found.valid(self.session.clock()):
             raise UpgradeError(

@@ -71,12 +71,10 @@ class RedLock(Composite):
         return None
 
     def patience(self, lease: float | None = None) -> float:
-        """Return how many seconds each answer may take."""
         shortest = min(member.session.options.lease for member in self.members)
         return min(max((lease or shortest) / SHARE, LEAST_PATIENCE), MOST_PATIENCE)
 
     def unavailable(self, failures: dict[str, InterlockError]) -> QuorumError:
-        """Return the error for too few available servers."""
         return QuorumError(
             f"{self.kind} {self.name!r} needs "
             f"{self.needed} of {len(self.members)} servers; not available: "
@@ -87,7 +85,6 @@ class RedLock(Composite):
     def obtain(
         self, hold: CompositeHold, deadline: float, failure: Exception | None, *, tried: bool
     ) -> Op[bool]:
-        """Acquire *hold*, as `Composite.obtain` tells; there is no script for all."""
         del failure, tried
         clock, give_up = self.session.clock, NEVER
         while True:
@@ -117,7 +114,6 @@ class RedLock(Composite):
                 if len(failures) > self.spare:
                     raise self.unavailable(failures)
                 return False
-            self.begin(hold)
 
     def _hear(self, hold: CompositeHold, member: Lock, until: float) -> Op[None]:
         """Wait for a release of *member*, or of the one that *hold* has begun to hear."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from interlock._core.insight.holder import who_holds
-from interlock._core.locks.base import Lock
+from interlock._core.locks.base import Lock, settle
 from interlock._core.locks.errors import (
     ended_error,
     lost_error,
@@ -50,7 +50,6 @@ class Release(Step[None]):
     __slots__ = ("_before", "_began", "_depth", "_entry", "_told", "call", "hold")
 
     def of(self, hold: Hold, entry: object = None) -> Self:
-        """Begin; return this step."""
         self.hold, self._entry = hold, entry
         self._before = 0  # how many entries there were when it began
         self._told = False
@@ -103,7 +102,6 @@ class Release(Step[None]):
             hold.lock.session.queues.tell(hold.lock, *answer)
 
     def done(self, answer: Any) -> bool:
-        """Take the server's answer; return whether the release is complete."""
         hold = self.hold
         session = hold.lock.session
         if answer.__class__ is tuple:
@@ -197,7 +195,6 @@ class Extend(Step[None]):
         self._hold, self._lease = hold, lease
 
     def begin(self) -> Eval[Any] | None:
-        """Return the renewal."""
         hold, session = self._hold, self._hold.lock.session
         if hold.over is LOST:
             raise lost_error(hold)
@@ -208,7 +205,6 @@ class Extend(Step[None]):
         return self.call
 
     def done(self, answer: Any) -> bool:
-        """Take the answer: whether it is kept."""
         hold = self._hold
         if answer != [True] or hold.over is not None:
             return False
@@ -218,14 +214,7 @@ class Extend(Step[None]):
 
     def rest(self, failure: Exception | None) -> Op[None]:
         """Send it again after *failure*; or raise that the hold is lost."""
-        hold, session = self._hold, self._hold.lock.session
-        if failure is not None:
-            until = hold.valid_until
-            if self.done((yield from session.persist(self.call, until, failure=failure))):
-                return
-        if hold.over is None:
-            yield from hold.lock.ask_why(hold)
-        raise lost_error(hold)
+        return settle(self, self.call, self._hold, failure)
 
     def give_up(self) -> None:
         """Leave the hold as it is: its lease may be longer on the server."""
@@ -272,11 +261,6 @@ def refusal(lock: Lock, timeout: float) -> Op[AcquireTimeoutError]:
         by = yield from run_on(session, asking, lock.session)
     member = "" if found is lock else repr(found)
     return not_acquired(lock.kind, lock.name, timeout, by, member=member)
-
-
-def holder_of(lock: Lock) -> Op[str | None]:
-    """Return the present holder of *lock*, if there is one and the server answers at once."""
-    return (yield from lock.present_holder())[1]
 
 
 def break_holds(lock: Lock, holder: str | None = None, reason: str = "") -> Op[bool]:

@@ -39,11 +39,9 @@ class SpinLock(Lock):
 
     @property
     def publish(self) -> str:
-        """Return the command that sends messages: there is none."""
         return ""
 
     def wait(self, hold: Hold, deadline: float) -> Op[bool]:
-        """Try again after each pause; return whether *hold* is held now."""
         session, pauses = self.session, self.backoff.pauses(self.session.random)
         while (now := session.clock()) < deadline:
             yield from Wait(None, min(deadline, now + next(pauses, POLL)))

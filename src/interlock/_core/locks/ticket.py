@@ -97,11 +97,7 @@ def _not_a_ticket(text: str) -> ConfigError:
 
 
 def core_of(session: Session, ticket: Ticket) -> Lock:
-    """Return the lock that *ticket* is of.
-
-    Raises:
-        ConfigError: it is of a kind that cannot be adopted.
-    """
+    """Return the lock that *ticket* is of; raise if it is of a kind that cannot be adopted."""
     make = KINDS.get(ticket.kind)
     if make is None:
         raise _not_a_ticket(str(ticket))
@@ -109,15 +105,7 @@ def core_of(session: Session, ticket: Ticket) -> Lock:
 
 
 def extend(session: Session, ticket: Ticket, lease: float) -> Op[None]:
-    """Let *ticket* be good for at least *lease* seconds from now.
-
-    Raises:
-        NotHeldError: its hold is over.
-        ServerUnavailableError: no usable answer.
-
-    Cost:
-        One round trip; two more if its hold is over.
-    """
+    """Let *ticket* be good for at least *lease* seconds from now; raise if its hold is over."""
     call = lock_renew([core_of(session, ticket).key], lease, [ticket.holder])
     [held] = yield from session.persist(call, NEVER)
     if not held:
@@ -145,17 +133,9 @@ def over(session: Session, ticket: Ticket) -> Op[NotHeldError]:
 def announce(
     session: Session, ticket: Ticket, about: Mapping[str, object], lease: float, held_for: float
 ) -> Op[None]:
-    """Tell operators who has *ticket*, for *lease* seconds.
+    """Tell operators who has *ticket*, for *lease* seconds; it is held for *held_for* already.
 
-    Args:
-        session: of any client.
-        ticket: which.
-        about: ``host``, ``version``, and ``thread``, which has the reason.
-        lease: seconds that it is good for.
-        held_for: seconds that it is held already.
-
-    Cost:
-        One round trip. Without the right to write cards, nothing happens.
+    *about* has ``host``, ``version``, and ``thread``, which has the reason.
     """
     lock, client = core_of(session, ticket), ticket.holder.rpartition(":")[0]
     told = {"format": FORMAT, "number": 1, "period": lease, "holds": 1, "permits": 0, "waits": 0}

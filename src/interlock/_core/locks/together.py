@@ -55,7 +55,7 @@ def at_once(
         if others:
             continue
         questions = tuple([(run.session, call) for run in active for call in run.calls()])
-        enough = None if missing is None or decided else _Enough(questions, missing)
+        enough = None if missing is None or decided else Enough(questions, missing)
         seconds = LINGER if decided else seconds
         replies = iter((yield from Gather(questions, enough, seconds)))
         late = clock is not None and clock() >= until
@@ -124,8 +124,13 @@ class _Run:
             self.result = error
 
 
-class _Enough:
-    """Counts the grants among the replies to *questions*; *missing* of them decide."""
+class Enough:
+    """Counts the grants among the replies to *questions* as they come; *missing* of them decide.
+
+    Attributes:
+        least: how many replies it needs at least to decide.
+        linger: for how many seconds the others are waited for then, at least.
+    """
 
     __slots__ = ("_missing", "_questions", "least", "linger")
 
@@ -135,7 +140,7 @@ class _Enough:
         self.linger = LINGER
 
     def __call__(self, place: int, reply: object, took: float) -> float | None:
-        """Take a reply, as `Gather.enough`; a decision that *took* long waits as long again."""
+        """Take a reply; tell how long to wait for others, as long again as it *took*, once it decides."""
         if not isinstance(reply, Exception):
             with suppress(Exception):  # its operation tells of a reply that cannot be read
                 answer = self._questions[place][1].script.decode(reply)

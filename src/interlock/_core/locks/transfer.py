@@ -18,8 +18,9 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from interlock._core.locks.base import Acquire
+from interlock._core.locks.base import Acquire, settle
 from interlock._core.locks.errors import ended_error, lost_error
+from interlock._core.locks.ticket import KINDS
 from interlock._core.model.effects import NEVER, Op, Step
 from interlock._core.model.hold import ENDED, LEAST, LOST, Hold
 from interlock._core.model.names import draw, packed_text
@@ -61,17 +62,10 @@ class HandOver(Step[str]):
         self.result = _stand_in(holder, self.mark)
 
     def begin(self) -> Eval[Any]:
-        """End the hold; return the script.
-
-        Raises:
-            ConfigError: its lock is of a kind that cannot be handed over.
-            ReentryError: it is entered more than once.
-            NotHeldError: it was released.
-            HoldLostError: it is lost.
-        """
+        """End the hold; return the script."""
         hold = self._hold
         lock, session = hold.lock, hold.lock.session
-        if not lock.transferable:
+        if lock.kind not in KINDS:
             raise ConfigError(
                 f"{lock.name!r} is not a lock, fair lock, fenced lock or spin lock: "
                 "only their holds can be handed over"
@@ -97,21 +91,13 @@ class HandOver(Step[str]):
         return self._call
 
     def done(self, answer: Any) -> bool:
-        """Take the answer; return whether the stand-in has the lock."""
         if answer:
             self._hold.lock.session.released(self._hold)
         return bool(answer)
 
     def rest(self, failure: Exception | None) -> Op[str]:
         """Send it again after *failure*; or raise that the hold is lost."""
-        hold, session = self._hold, self._hold.lock.session
-        if failure is not None:
-            until = hold.valid_until
-            if self.done((yield from session.persist(self._call, until, failure=failure))):
-                return self.result
-        if hold.over is None:
-            yield from hold.lock.ask_why(hold)
-        raise lost_error(hold)
+        return settle(self, self._call, self._hold, failure)
 
     def give_up(self) -> None:
         """Let the background free the lock, whether or not it was given away."""
@@ -182,11 +168,7 @@ class Adopt(Acquire):
         raise ReentryError(f"{self._lock!r} is held by the same owner", name=self._lock.name)
 
     def begin(self) -> Eval[Any]:
-        """Put a hold into the owner's table; return the script.
-
-        Raises:
-            ReentryError: *owner* holds the lock.
-        """
+        """Put a hold into the owner's table; return the script."""
         _ = super().begin()  # that try is not sent
         hold = self.hold
         assert hold is not None
@@ -195,7 +177,6 @@ class Adopt(Acquire):
         return self._call
 
     def done(self, answer: Any) -> bool:
-        """Take the answer; return whether the lock is held now."""
         hold, lock = self.hold, self._lock
         assert hold is not None
         if not answer:
@@ -210,11 +191,7 @@ class Adopt(Acquire):
         return False
 
     def rest(self, failure: Exception | None) -> Op[Hold]:
-        """Send it again after *failure*; or raise that nothing is left to adopt.
-
-        Raises:
-            NotHeldError: the holder does not hold it any more.
-        """
+        """Send it again after *failure*; or raise that nothing is left to adopt."""
         lock, hold = self._lock, self.hold
         assert hold is not None
         if failure is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, TypeVarTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -101,28 +101,5 @@ class Eval(Generic[R_co]):
         return self.script.decode((yield self))
 
 
-class _Late:
-    """Stands in place of a reply that did not come in time."""
-
-    def __repr__(self) -> str:
-        return "LATE"
-
-
-LATE: Final = _Late()
+LATE: Final = object()
 """What a `Gather` tells of a call whose reply nobody waited for."""
-
-
-class Enough(Protocol):
-    """Judges the replies to a `Gather` as they come.
-
-    Attributes:
-        least: how many replies it needs at least to decide.
-        linger: for how many seconds the others are waited for then, at least.
-    """
-
-    least: int
-    linger: float
-
-    def __call__(self, place: int, reply: object, took: float, /) -> float | None:
-        """Judge *reply*, as `Gather` tells."""
-        ...

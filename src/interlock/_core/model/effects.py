@@ -20,7 +20,7 @@ from interlock.errors import InterlockError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock._core.model.calls import Enough
+    from interlock._core.locks.together import Enough
     from interlock._core.queue.places import Line, Place
     from interlock._core.upkeep.session import Session
 

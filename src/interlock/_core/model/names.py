@@ -88,9 +88,7 @@ def beside(prefix: str, other: str) -> str:
 
 
 fair_queue = partial(prefix_name, "redisson_lock_queue")
-"""The key of the list of waiters of the fair lock *name*."""
 fair_timeouts = partial(prefix_name, "redisson_lock_timeout")
-"""The key with the deadlines of the waiters of the fair lock *name*."""
 
 
 def waiter_channel(channel: str, holder: str) -> str:
@@ -102,9 +100,7 @@ def waiter_channel(channel: str, holder: str) -> str:
 
 
 fence_token = partial(prefix_name, "redisson_lock_token")
-"""The key of the counter for the tokens of the fenced lock *name*."""
 read_write_channel = partial(prefix_name, "redisson_rwlock")
-"""The channel that announces releases of either side of the read/write lock *name*."""
 read_entries = partial(suffix_name, suffix="")
 """The prefix of the keys of all entries into the read lock *name*."""
 
@@ -118,12 +114,8 @@ def read_entry(entries: str, holder: str, depth: int) -> str:
 
 
 semaphore_channel = partial(prefix_name, _SEMAPHORE)
-"""The channel that announces permits of the semaphore *name*, of either kind."""
 semaphore_total = partial(prefix_name, "interlock_semaphore_total")
-"""The key that tells how many permits the semaphore *name* has, taken and free.
-
-Java does not look at it.
-"""
+"""The key that tells how many permits the semaphore has, taken and free."""
 permit_leases = partial(suffix_name, suffix="timeout")
 """The key that tells when the permits of the leased semaphore *name* end."""
 
@@ -137,15 +129,9 @@ def latch_channel(name: str) -> str:
 
 
 latch_ending = partial(prefix_name, "interlock_latch_ending")
-"""The key that tells how the count-down latch *name* ended last.
-
-Java does not look at it.
-"""
+"""The key that tells how the latch ended last."""
 latch_total = partial(prefix_name, "interlock_latch_total")
-"""The key of the count that the count-down latch *name* was set up with.
-
-Java does not look at it.
-"""
+"""The key of the count that the latch was set up with."""
 
 
 NOTE_KEPT = 600.0
@@ -158,15 +144,11 @@ def forced_note(name: str, holder: str) -> str:
 
 
 event_key = partial(prefix_name, "interlock_event")
-"""The key of the event *name*."""
 event_channel = partial(prefix_name, "interlock_event__channel")
-"""The channel on which the event *name* is announced."""
 election_key = partial(prefix_name, "interlock_election")
 """The key of the fenced lock that the leader of the election *name* holds."""
 election_leader = partial(prefix_name, "interlock_election_leader")
-"""The key that tells who leads the election *name*."""
 election_news = partial(prefix_name, "interlock_election__news")
-"""The channel on which every change of the leader of *name* is announced."""
 
 
 def own_request(name: str, request: str) -> str:
@@ -201,11 +183,9 @@ barrier_ended = partial(prefix_name, "interlock_barrier_ended")
 limited_permits = partial(prefix_name, "interlock_limited")
 """The key of the permits that are held of the limit *name*."""
 limited_queue = partial(prefix_name, "interlock_limited_queue")
-"""The key of the queue of the limit *name*."""
 limited_channel = partial(prefix_name, "interlock_limited_waiting")
 """The channel on which all who wait for a permit of the limit *name* listen, and nobody else."""
 leased_queue = partial(prefix_name, "interlock_leased_queue")
-"""The key of the queue of the leased semaphore *name*."""
 _ESCAPED = str.maketrans({":": "%3A", "%": "%25"})
 
 

@@ -1,19 +1,9 @@
-"""How replicas confirm a grant before it counts.
-
-Theory. Replication is asynchronous. A primary that dies loses grants that it has not replicated.
-The promoted replica then grants the same again. WAIT tells how many replicas have the last writes.
-That narrows the window, but does not close it. A replica without the grant may still be promoted,
-unless all replicas had to have it.
-
-Rules:
+"""How replicas confirm a grant before it counts (docs/explanation/replicas.md).
 
 * Only the grant of a lock or a permit is confirmed. A script cannot call WAIT, so WAIT is sent
   behind the script, in the same write. The reply to a refused try does not wait for WAIT.
 * Under ``required``, too few replicas count as an error of a command that was executed (``sent``).
   So the acquire is undone, as after any other unwanted outcome.
-* Re-entries, renewals and releases are not confirmed. They reach the replicas as soon as they can,
-  with WAIT or without it. A replica that lacks one of them has the lock a little shorter or longer
-  than the primary. While that replica has the lock, nobody else gets it there.
 * The time for WAIT is added to the caller's time. It is at most a third of the lease, which runs
   meanwhile.
 

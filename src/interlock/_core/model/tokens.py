@@ -1,29 +1,15 @@
 """The fencing tokens that one client has seen, which later ones must exceed.
 
-A lease cannot stop a holder that was paused beyond it. But a resource that remembers the largest
-token it has seen can refuse the writes of an older hold. The token is drawn when a free lock is
-taken. It belongs to the hold, and does not change on re-entry. It is never read from the server
+A token belongs to its hold, and does not change on re-entry. It is never read from the server
 again: after a loss the counter would give the token of the next holder.
 
-A server that loses writes, by a failover or a restart, may set the counter back. So every acquire
-tells the server the largest token that this client has seen. The counter goes on from there, and
-for this client a later hold never has a smaller token. The client does not know the tokens that
-only others have seen. Until the counter has caught up, the resource refuses more than it must.
+A server that loses writes may set the counter back. So every acquire tells it the largest token that
+this client has seen, and the counter goes on from there. Where failovers are counted, it goes on
+above ``epoch << 32``, which no earlier primary has reached. Where they are not, a clock counts
+instead, or nothing (`Hold.token_source`; docs/reference/fenced_lock.md).
 
-Where failovers are counted (`Outside.epoch`), those tokens are covered too. The counter goes on
-above ``epoch << 32``, which no earlier primary has reached. A request may have been on its way when
-the primary died. Then the next primary may grant it with a token below that. The client asks again.
-
-In a cluster the script asks the node that runs it for that node's epoch. From its first write on, a
-promoted replica has a larger epoch than every primary before it. A client could not know the epoch
-in time: a connection may outlive two failovers. When a slot moves, its counters move with it, and
-the larger of counter and epoch counts.
-
-Some services tell no epoch, or a constant one. Then the counter goes on above the server's clock,
-in microseconds. Unlike an epoch, a clock does not tell a former primary that goes on from the new
-one. If there is no clock either, only the counter and the clients' memory are left. A hold tells
-which of the three it has (`Hold.token_source`). A counter that a clock has set stays above all
-epochs, so the clock counts from then on.
+In a cluster the script asks its own node for the epoch. A client could not know that in time: a
+connection may outlive two failovers.
 
 Rejected: an error for a counter that went back. A client could not take the lock until the counter
 had grown by as many holds as the server had forgotten.

@@ -120,7 +120,6 @@ class Election(FencedLock):
     """
 
     kind = "election"
-    transferable = False
 
     def __init__(
         self,

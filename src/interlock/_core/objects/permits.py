@@ -23,8 +23,7 @@ from interlock._core.locks.base import Acquire, Lock
 from interlock._core.locks.errors import not_held
 from interlock._core.model.effects import NEVER, Eval
 from interlock._core.model.forms import HOLE, Form
-from interlock._core.model.hold import Hold
-from interlock._core.model.holds import GIVEN_BACK
+from interlock._core.model.hold import GIVEN_BACK, Hold
 from interlock._core.model.names import (
     GRANT,
     NOTE_KEPT,
@@ -114,7 +113,6 @@ class Permits(Lock):
         n: how many one acquire takes.
     """
 
-    transferable = False
     tries: ClassVar[Mapping[str, Script[Any]]]
     asks: ClassVar[Mapping[str, Script[Any]]]
     releases: ClassVar[Mapping[str, Script[Any]]]

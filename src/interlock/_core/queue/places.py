@@ -95,6 +95,7 @@ class Place:
         news = self.told
         if news is not None:  # else it might overwrite what comes just now
             self.told = None
+            self.open = self.open or news.open
         return news
 
     def granted_until(self, news: News, lease: float, now: float) -> float:
@@ -229,21 +230,23 @@ class Row:
         look_at: when the oldest one shall look for all.
     """
 
-    __slots__ = ("_poll", "line", "look_at", "waiters")
+    __slots__ = ("line", "look_at", "waiters")
 
     def __init__(self, line: Line) -> None:
         self.line = line
         self.waiters: dict[Hold, str] = {}
-        self.look_at, self._poll = 0.0, POLL
+        self.look_at = 0.0
+
+    @property
+    def _poll(self) -> float:
+        return (
+            DEAF if self.line.deaf else POLL
+        )  # who cannot listen learns of a grant by a look alone
 
     def stand(self, hold: Hold, member: str, now: float) -> None:
         """Let *hold* stand here as *member*."""
-        # Who cannot listen learns of a grant by a look alone.
-        poll = DEAF if member.endswith("?") else POLL
         if not self.waiters:
-            self.look_at, self._poll = now + poll, poll
-        elif poll < self._poll:
-            self.look_at, self._poll = min(self.look_at, now + poll), poll
+            self.look_at = now + self._poll
         self.waiters[hold] = member
 
     def leave(self, hold: Hold, now: float) -> None:

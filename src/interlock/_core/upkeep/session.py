@@ -150,9 +150,7 @@ class Session:
         self.garbage = Garbage(self.queues)
         # Each acquire looks at both.
         self.unreleased, self.lines = self.garbage.unreleased, self.queues.lines
-        self.watchdog: Watchdog = Watchdog(
-            self.options, self.live, self.garbage, self.outside.tell_loss, self.forget
-        )
+        self.watchdog = Watchdog(self)
 
     def key(self, name: str) -> str:
         """Return the Redis key that belongs to the user's *name*, which was checked.

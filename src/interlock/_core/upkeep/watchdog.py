@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from interlock._core.model.effects import NEVER, Eval
-from interlock._core.model.hold import ENDED, LOST, Hold, ends_at
-from interlock._core.model.holds import UNASKED
+from interlock._core.model.hold import ENDED, LOST, UNASKED, Hold, ends_at
 from interlock._core.model.names import forced_note
 from interlock._core.queue.places import TICK
 from interlock._core.scripts.locks import forced_note_read
@@ -20,9 +19,7 @@ from interlock._core.scripts.locks import forced_note_read
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock._core.upkeep.garbage import Garbage
     from interlock.errors import LossReason
-    from interlock.options import Options
 
 
 BATCH = 100
@@ -77,31 +74,18 @@ class Renewal(NamedTuple):
 
 
 class Watchdog:
-    """The renewals of one client.
-
-    Args:
-        options: the client's.
-        live: its holds.
-        garbage: its garbage.
-        tell: tells that a hold is lost.
-        bury: abandons a hold that nobody can release.
+    """The renewals of one client, the one of *session*.
 
     Attributes:
         period: seconds between two rounds.
     """
 
-    def __init__(
-        self,
-        options: Options,
-        live: dict[Hold, None],
-        garbage: Garbage,
-        tell: Callable[[Hold], object],
-        bury: Callable[[Hold], object],
-    ) -> None:
-        self._live, self._garbage, self._tell, self._bury = live, garbage, tell, bury
+    def __init__(self, session: Any) -> None:  # its module imports this one
+        self._session = session
+        self._live: dict[Hold, None] = session.live
         self._lost: WeakValueDictionary[str, Hold] = WeakValueDictionary()
-        self._lease, self.period = options.lease, options.lease / 3
-        self._notes = bool(options.card)
+        self._lease: float = session.options.lease
+        self.period = self._lease / 3
         self._round_at = 0.0
         self._gone: dict[Hold, None] = {}
         self._moved = False
@@ -184,8 +168,8 @@ class Watchdog:
         if hold.claimed():
             hold.over = None
         else:
-            self._garbage.add(hold)
-            self._bury(hold)
+            self._session.garbage.add(hold)
+            self._session.forget(hold)
 
     def put_off(self, now: float) -> None:
         """Note that a part of a round could not be sent, or had no answer."""
@@ -209,7 +193,7 @@ class Watchdog:
     def gone(self, hold: Hold) -> None:
         """Note that the server does not have *hold*: ask why, unless nobody wants to know any more."""
         if hold in self._live and hold.entries and hold.over is None:
-            if self._notes:
+            if self._session.options.card:
                 hold.reason = "server lost it"  # if its validity ends before the answer
                 self._gone[hold] = None
             else:
@@ -255,5 +239,5 @@ class Watchdog:
         # Permits leave no mark; one with a lease of its own may have been extended by its id.
         ends = hold.of_permits and not hold.renewed and not (hold.asking or hold.resent)
         if not ends and (hold.place is not None or reason != "server lost it"):
-            self._garbage.add(hold)
-        self._tell(hold)
+            self._session.garbage.add(hold)
+        self._session.outside.tell_loss(hold)

@@ -10,13 +10,13 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
-from interlock._core.model.holds import is_ours
+from interlock._core.model.hold import is_ours
 from interlock._misuse import caller_frame
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from interlock._core.model.holds import Line
+    from interlock._core.model.hold import Line
 
 
 class Noting(Protocol):
