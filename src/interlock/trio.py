@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from interlock import asyncio as _asyncio
 from interlock._drivers.trio import TrioDriver
-from interlock._drivers2.over_threads import OverThreadsDriver
 from interlock._links.urls import open_url
 from interlock.asyncio import (
     Barrier,
@@ -37,7 +36,6 @@ from interlock.asyncio import (
 from interlock.options import options_of
 
 if TYPE_CHECKING:
-    from interlock._drivers.protocol import AwaitedDriver
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.options import Options
@@ -80,9 +78,5 @@ class Client(_asyncio.Client):
 
     __slots__ = ()
 
-    def _new_driver(self, servers: Endpoint | Cluster, options: Options) -> AwaitedDriver:
+    def _new_driver(self, servers: Endpoint | Cluster, options: Options) -> Any:
         return TrioDriver(servers, options)
-
-    def _new_second_driver(self) -> Any:
-        driver: Any = self._driver
-        return OverThreadsDriver(driver)

@@ -46,7 +46,7 @@ def _core(client: Client, parties: int = 2) -> Core:
 
 
 def _run(client: Client, call: Any) -> Any:
-    return call.script.decode(client._second_driver().send(call))
+    return call.script.decode(client._driver.eval(call))
 
 
 def _arrives(client: Client, parties: int = 2) -> tuple[Party, int | None]:
@@ -195,7 +195,7 @@ def test_strikes(client: Client, redis_client: redis.Redis, what: str, twice: bo
         "abort": barrier.abort,
         "reset": barrier.reset,
     }
-    session = client._second_driver().session
+    session = client._driver.session
     calls[what]()
     at, again, struck = 1, 1, True
     while struck:

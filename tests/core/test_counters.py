@@ -30,7 +30,7 @@ class Kit:
 
     def __init__(self, url: str, **options: Any) -> None:
         self.client = interlock.connect(url, **options)
-        self.driver: Any = self.client._second_driver()
+        self.driver: Any = self.client._driver
         self.driver.begin()
         self.session = self.driver.session
 

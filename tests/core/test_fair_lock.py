@@ -68,7 +68,7 @@ def test_a_waiter_hears_its_own_channel_only(
             assert channels() == [f"redisson_lock__channel:{{orders}}:{places.waiting[0]}"]
         assert waiting.result(20)
         wait_until(lambda: not channels(), 10, "it hears it no more")
-        assert not other._driver.second.session.queues.places
+        assert not other._driver.session.queues.places
 
 
 def test_who_may_not_publish_lets_others_find_out(

@@ -29,7 +29,7 @@ def _visit(lock: Any, timeout: float | None = None) -> bool:
 
 def _waits(client: Any, count: int = 1) -> bool:
     """Return whether *count* wait in *client* for a message."""
-    lines = list(client._second_driver().session.lines.values())
+    lines = list(client._driver.session.lines.values())
     places = [hold.place for line in lines if line.heard for hold in list(line.waiters)]
     return len([each for each in places if each and each.sent and each.told is None]) == count
 

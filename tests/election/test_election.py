@@ -17,9 +17,9 @@ from interlock import (
 )
 from interlock._core.model.names import GRANT
 from interlock._core.scripts.script import ReplyShapeError
+from interlock._drivers import aio_change_watchers
+from interlock._drivers import change_watchers as watching
 from interlock._drivers.process import lifecycle
-from interlock._drivers2 import aio_change_watchers
-from interlock._drivers2 import change_watchers as watching
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage

@@ -73,7 +73,7 @@ def test_ctrl_c_anywhere_in_a_block(client: Client, name: str, kept: bool) -> No
     make = blocks(client)[name]
     lock, plain = client.lock("lock"), client.semaphore("plain")
     leased, limited = client.leased_semaphore("leased"), client.limited("limited", 3)
-    holds = client._second_driver().session.live
+    holds = client._driver.session.live
 
     def free() -> bool:
         whole = plain.available_permits() == leased.available_permits() == 3

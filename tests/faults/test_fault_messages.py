@@ -11,7 +11,7 @@ from tests.support.cards import waited_channels
 from tests.support.faults import blackhole, command, drop_request, swallow_reply
 from tests.support.servers import wait_until
 
-from interlock._drivers2 import subscriber
+from interlock._drivers.background import subscriber
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Owner, Stage

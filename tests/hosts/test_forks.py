@@ -104,7 +104,7 @@ def locks(root):
 
 
 client = interlock.connect(url)
-client._second_driver().session.watchdog.period = 0.3
+client._driver.session.watchdog.period = 0.3
 with client.lock("before"):
     heard = client.lock("heard").acquire()
 roots = [client, *(getattr(modules[module], name) for module, name in names)]

@@ -28,7 +28,7 @@ import threading, time
 import interlock
 
 client = interlock.connect(url)
-client._second_driver().session.watchdog.period = 0.3
+client._driver.session.watchdog.period = 0.3
 other = interlock.connect(url)
 
 # A greenlet is an owner of its own; who does not hold a lock cannot release it.

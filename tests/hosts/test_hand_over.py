@@ -123,7 +123,7 @@ def test_ctrl_c_anywhere_in_an_adoption(
             # Python has no place between the end of a call and the next step of the caller.
             left.append(str(blow))
             other.lock("name").release()
-        live = other._second_driver().session.live
+        live = other._driver.session.live
         wait_until(lambda live=live: not live, 5, f"{blow} leaves nothing")
         with contextlib.suppress(NotHeldError):
             other.adopt(ticket).release()

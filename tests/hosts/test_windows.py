@@ -49,7 +49,7 @@ import interlock, interlock.asyncio, interlock.redis_py
 url = sys.argv[1]
 inside = []
 with interlock.connect(url) as client:
-    client._second_driver().session.watchdog.period = 0.3
+    client._driver.session.watchdog.period = 0.3
     def work():
         for _ in range(5):
             with client.lock("name", timeout=20):

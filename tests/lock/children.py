@@ -28,7 +28,7 @@ def waiters(client):
 def renews_soon(client):
     # As `tests.support.renewal` has it.
     client._driver.state.period = 0.3
-    client._second_driver().session.watchdog.period = 0.3
+    client._driver.session.watchdog.period = 0.3
     return client
 def renewed(hold):
     left = [hold.remaining]

@@ -366,7 +366,7 @@ def waiters(*clients: Any) -> int:
 
 def _lines(*clients: Any) -> list[Any]:
     """Return the lines in which the waiters of *clients* stand."""
-    queues = [each._over.session.queues for each in clients if each._over is not None]
+    queues = [each._driver.session.queues for each in clients]
     lines = [line for each in queues for line in [*each.lines.values()]]
     # Each waiter for a fair lock stands in a line of its own.
     lines += [hold.place.line for each in queues for hold in [*each.places.values()]]

@@ -81,7 +81,7 @@ async def test_waiters_are_told_of_an_idle_latch_that_has_ended(plain: Stage) ->
     client, owners = plain.client(), [plain.owner() for _ in range(2)]
     latch = client.count_down_latch("name", count=1, idle=1.5)
     waits = [asyncio.ensure_future(owner.do(latch.wait, timeout=30)) for owner in owners]
-    places = client._second_driver().session.queues.places
+    places = client._driver.session.queues.places
     await until(lambda: len(places) == 2, 10, "both wait")
     plain.redis.execute_command("CLIENT", "PAUSE", "2500", "ALL")
     for ended in await asyncio.gather(*waits, return_exceptions=True):

@@ -20,7 +20,7 @@ def renews_soon(client: T) -> T:
     """
     known: Any = client
     known._driver.state.period = SOON
-    known._second_driver().session.watchdog.period = SOON
+    known._driver.session.watchdog.period = SOON
     return client
 
 

@@ -165,13 +165,13 @@ def made(kind: str, client: interlock.Client, name: str = "it") -> Any:
 
 def polls(client: interlock.Client) -> bool:
     """Return whether those who wait know that no messages come."""
-    places = client._second_driver().session.queues.places
+    places = client._driver.session.queues.places
     return any(hold.place is not None and hold.place.line.deaf for hold in list(places.values()))
 
 
 def waits(client: interlock.Client | interlock.asyncio.Client) -> Callable[[], bool]:
     """Return a function that tells whether a thread of *client* waits for a message."""
-    places = client._second_driver().session.queues.places
+    places = client._driver.session.queues.places
     return lambda: any(hold.place.line.heard for hold in list(places.values()))
 
 

@@ -1,46 +1,93 @@
-"""The connections of a client for asyncio, and what its tasks need."""
+"""The driver for asyncio: performs effects in the calling task.
+
+A cancellation, or GeneratorExit, arrives at an await. The face's handler gives up without awaiting
+anything, so a second one finds nothing to interrupt.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Unpack
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Unpack
 
-from interlock._core.model.calls import (
-    GRACE,
+from interlock._core.model.calls import GRACE, A
+from interlock._core.model.effects import (
     NEVER,
-    A,
+    Batch,
     Eval,
+    Gather,
+    Listen,
     R,
+    RunOn,
+    Step,
+    Wait,
 )
 from interlock._drivers import wrong_type
+from interlock._drivers.aio_fan_out import FanOut
 from interlock._drivers.aio_tasks import Cancellations, OwnTasks
-from interlock._drivers.connected import ConnectedDriver
+from interlock._drivers.awaited_driver import AwaitedDriver
+from interlock._drivers.connected import ConnectedDriver, timeout_of
 from interlock._drivers.flow import current_owner as thread_owner
 from interlock._drivers.process import clock
 from interlock._drivers.tasks import call_in, current_owner, in_thread
 from interlock._links.multiplexer import Multiplexer
 from interlock._links.topology import topology_of
-from interlock.errors import (
-    ClosedError,
-    InterlockError,
-    WrongTypeError,
-)
+from interlock.errors import ClosedError, InterlockError, WrongTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
-    from typing import Any
 
     from interlock._core.model.hold import Hold, Owner
+    from interlock._core.queue.places import Place
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock._links.pipeline import Pipeline
     from interlock.options import Options
 
 
-class AsyncDriver(ConnectedDriver):
-    """Serves one client, for any number of tasks of one event loop.
+class Bell:
+    """Ends a wait of one task; any thread may ring it."""
+
+    __slots__ = ("_loop", "_thread", "_woken")
+
+    def __init__(self) -> None:
+        self._loop, self._thread = asyncio.get_running_loop(), get_ident()
+        self._woken: asyncio.Future[None] | None = None
+
+    def __call__(self) -> None:
+        """Ring."""
+        if get_ident() == self._thread:  # no byte need go through the loop's pipe
+            self._ring()
+        else:
+            with suppress(RuntimeError):  # the loop is closed
+                _ = self._loop.call_soon_threadsafe(self._ring)
+
+    def _ring(self) -> None:
+        if self._woken is not None and not self._woken.done():
+            self._woken.set_result(None)
+
+    async def wait(self, place: Place, seconds: float) -> None:
+        """Wait for a ring, at most *seconds*, unless *place* was told something."""
+        self._woken = self._loop.create_future()  # first: what is told from here on rings it
+        timer = None if seconds == NEVER else self._loop.call_later(seconds, self._ring)
+        try:
+            if place.told is None:
+                await self._woken
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+
+_JOINS = {
+    "lock_ask", "fenced_ask", "read_ask", "write_ask", "election_ask", "leased_ask", "limited_ask"
+}  # fmt: skip
+
+
+class AsyncDriver(ConnectedDriver, AwaitedDriver):
+    """Performs the operations of one client for any number of tasks of one event loop.
 
     Args:
         servers: one server, or a cluster.
@@ -51,12 +98,83 @@ class AsyncDriver(ConnectedDriver):
 
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
         topology = topology_of(servers)
-        super().__init__(servers, options, topology, _user)
-        self._multiplexer = Multiplexer(topology, self._timeout)
+        self._multiplexer = Multiplexer(topology, timeout_of(servers, options))
+        super().__init__(servers, options, topology, self._multiplexer, _user)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks = OwnTasks()
         self._cancellations = Cancellations()
-        self._follow_process(self._multiplexer)
+
+    async def perform(self, step: Step[R]) -> R:
+        """Perform *step*; return its result. The caller handles what ends it early."""
+        if self._loop is not asyncio.get_running_loop() or not self.started:
+            await self._begin()
+        call = step.begin()
+        failure: InterlockError | None = None
+        if call is not None:
+            pipeline = self._multiplexer.ready(call)
+            try:
+                try:
+                    if pipeline is None:
+                        reply = await self._multiplexer.eval(call, self.timeout)
+                    else:
+                        # Who asks for a place is in no hurry: that goes with the next command.
+                        reply = await (
+                            pipeline.send(call.packed, more=True)
+                            if call.packed is not None and call.script.name in _JOINS
+                            else pipeline.begin(call, self.timeout, step.heard)
+                        )
+                except InterlockError as error:
+                    reply = error
+                if isinstance(reply, Exception):
+                    reply = await self._judged(call, pipeline, reply)
+            except InterlockError as error:
+                failure = error
+            else:
+                if step.done(call.script.decode(reply)):
+                    return step.result
+            del call, pipeline  # many tasks may wait here: save memory
+        return await self.run(step.rest(failure))
+
+    async def _begin(self) -> None:
+        """Set up, in the running loop, everything that the first operation and every hold need."""
+        if self.closed:
+            return  # a command to the server raises ClosedError
+        if self._loop is not asyncio.get_running_loop():
+            self._bind()
+        if not self.started:
+            await self._multiplexer.open(self.state.options.pubsub, self.timeout)
+            self._start_threads()
+
+    async def _gather(self, effect: Gather) -> list[object]:
+        drivers = [self.of(session) for session, _ in effect.calls]
+        calls = [(driver, call) for driver, (_, call) in zip(drivers, effect.calls, strict=True)]
+        return await FanOut(calls, self._tasks.keep, effect.enough, effect.seconds).replies()
+
+    async def _perform(self, effect: Any) -> Any:
+        if isinstance(effect, Listen):
+            self.subscriber.hear(effect.line)
+            return None
+        if isinstance(effect, Batch):
+            evals = [self.eval(call) for call in effect.calls]
+            return await asyncio.gather(*evals, return_exceptions=True)
+        if isinstance(effect, Gather):
+            return await self._gather(effect)
+        if isinstance(effect, RunOn):
+            return await self.of(effect.session).run(effect.op)
+        if not isinstance(effect, Wait):
+            return await self.eval(effect)
+        seconds, place = max(0.0, effect.until - self.session.clock()), effect.place
+        if place is None:
+            await asyncio.sleep(0.0 if self.closed else min(seconds, threading.TIMEOUT_MAX))
+        else:
+            bell: Any = place.bell
+            if bell is None:
+                bell = place.bell = Bell()
+            if not self.closed:
+                await bell.wait(place, seconds)
+        if self.closed:
+            raise ClosedError("the client was closed while it waited")
+        return None
 
     async def eval(self, call: Eval[object]) -> object:
         """Run *call* and return its reply; errors as `Pipeline.eval`.
@@ -94,22 +212,11 @@ class AsyncDriver(ConnectedDriver):
         finally:
             del reply  # it refers to this frame
 
-    async def _prepare(self) -> None:
-        """Set up, in the running loop, everything that the first operation and every hold need."""
-        if self.closed:
-            return  # a command to the server raises ClosedError
-        if self._loop is not asyncio.get_running_loop():
-            self._bind()
-        if self._reporter.started:
-            return
-        await self._multiplexer.open(self.state.options.pubsub, self._timeout)
-        self._reporter.start()
-
     def _seconds(self, call: Eval[object], least: float = GRACE) -> float:
         """Return the seconds that *call* may take; *least* if its time is up."""
         if call.deadline == NEVER:
-            return self._timeout
-        return min(self._timeout, max(call.deadline - clock.now(), least))
+            return self.timeout
+        return min(self.timeout, max(call.deadline - clock.now(), least))
 
     # The methods that `FanOut` uses, also for operations of other clients.
 
@@ -128,7 +235,7 @@ class AsyncDriver(ConnectedDriver):
         if self._loop is not asyncio.get_running_loop():
             return None
         pipeline = self._multiplexer.ready(call)
-        if pipeline is None or call.script.sha not in pipeline.known or not self._reporter.started:
+        if pipeline is None or call.script.sha not in pipeline.known or not self.started:
             return None
         return pipeline, pipeline.begin(call, self._limit(call, seconds), then)
 
@@ -141,12 +248,12 @@ class AsyncDriver(ConnectedDriver):
 
     async def prepared(self, call: Eval[object], seconds: float | None) -> object:
         """Set up everything that a hold needs, then send *call*; return its reply."""
-        await self._prepare()
+        await self._begin()
         return await self._multiplexer.eval(call, self._limit(call, seconds))
 
     def _limit(self, call: Eval[object], seconds: float | None) -> float:
         """Return the seconds that *call* may take, *seconds* unless that is None."""
-        return self._seconds(call, 0) if seconds is None else min(self._timeout, seconds)
+        return self._seconds(call, 0) if seconds is None else min(self.timeout, seconds)
 
     def _bind(self) -> None:
         """Serve the running loop from now on.
@@ -217,7 +324,7 @@ class AsyncDriver(ConnectedDriver):
             if not self.ending.over:
                 # Nobody can send any more. First wait for the replies that are still to come: then
                 # all holds are known.
-                deadline = clock.now() + self._timeout
+                deadline = clock.now() + self.timeout
                 await self._multiplexer.answered()
                 # A silent server has used up the time, but the releases have another connection.
                 left = max(deadline - clock.now(), GRACE)

@@ -1,122 +1,134 @@
 """The base class of the drivers with threads and connections of their own.
 
-It makes the client's state and the thread that reports. It ends them when the client is closed or
-dropped, and when the interpreter exits. In a forked child it begins again. A driver adds the
-connections for commands, and how it waits.
+It has the client's session and threads, which it ends when the client is closed or dropped, and when
+the interpreter exits. In a forked child it begins again. A driver adds the connections for commands,
+and how it waits.
 """
+
+# The classes of a driver share what users do not see.
+# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
 import weakref
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, Self
+from queue import SimpleQueue
+from random import Random
+from typing import TYPE_CHECKING, Any, Self
 
+from interlock._core.model.foreign_text import safe
+from interlock._core.model.hold import ENDED, Hold
+from interlock._core.model.names import GRANT
+from interlock._core.upkeep.session import Outside, Session
+from interlock._drivers.background.callbacks import call_user, notify_loss
 from interlock._drivers.background.event_delivery import Observers
 from interlock._drivers.background.reporter import Reporter
 from interlock._drivers.background.sentinel_monitor import SentinelMonitor
-from interlock._drivers.process import lifecycle
+from interlock._drivers.background.subscriber import Subscriber
+from interlock._drivers.background.upkeep import Upkeep
+from interlock._drivers.process import clock, lifecycle
 from interlock._drivers.state import State
 from interlock._links.sentinel_endpoint import SentinelEndpoint
+from interlock._misuse import warn_at
 from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.model.hold import Owner
-    from interlock._core.upkeep.session import Session
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock._links.topology import Topology
     from interlock.options import Options
 
 
-class Second(Protocol):
-    """A client's session, and its threads."""
-
-    def owner_ended(self, reference: object) -> None:
-        """Release what the owner of *reference* has, which nobody else can release."""
-        ...
-
-    def held(self) -> list[str]:
-        """Return the names of what is renewed until it is released."""
-        ...
-
-    def after_fork(self) -> None:
-        """Begin anew in a forked child."""
-        ...
-
-    def close(self, timeout: float) -> None:
-        """Release what is held, and end the threads, within *timeout* seconds."""
-        ...
-
-
 class ConnectedDriver:
     """What `ThreadDriver` and `AsyncDriver` have in common.
+
+    Nothing that it has refers back to it, so it is collected when nobody can use it any more.
 
     Args:
         servers: one server, or a cluster.
         options: the client's.
         topology: of *servers*.
+        connections: those for commands.
         caller: returns the owner that calls.
 
     Attributes:
         face: what users call the client.
         topology: as given.
         timeout: seconds for a reply.
-        state: the client's.
-        home_of: returns this driver, or None if it is gone.
-        second: the client's session and threads (`interlock._drivers2`), once it is in use.
+        state: what the client knows from its beginning.
+        session: what its operations share.
+        subscriber: hears the messages for its waiters.
+        observers: the users', to which events are delivered.
+        ending: its end, which may be tried again until it is complete.
+        closed: whether `close` was called.
+        started: whether its threads run.
     """
 
     face: str
-    second: Second | None = None
 
     def __init__(
         self,
         servers: Endpoint | Cluster,
         options: Options,
         topology: Topology,
+        connections: object,
         caller: Callable[[], Owner],
     ) -> None:
         if options.pubsub == "sharded" and topology.only is not None:
             raise ConfigError(
                 'sharded channels need a cluster (redis+cluster://): use pubsub="auto"'
             )
-        self.topology = topology
-        self.timeout = self._timeout = servers.command_timeout or options.command_timeout
+        self.topology, self.timeout = topology, timeout_of(servers, options)
         self.state = State(servers, options, topology, caller)
-        self.home_of = weakref.ref(self)
         self.observers = Observers(self.state.events)
-        self._reporter = Reporter(self.state, topology, self._timeout)
+        self._inbox: SimpleQueue[Any] = SimpleQueue()
+        outside = _outside(self.state, self._inbox, self.timeout, weakref.ref(self))
+        self.session = Session(outside, self.state.client_id)
+        # A server that is silent for longer would let grants end that were to be prolonged.
+        limit = min(self.timeout, GRANT / 3, options.lease / 6)
+        tell = partial(_tell_refusals, self.state, topology)
+        self._upkeep = Upkeep(self.session, self._inbox, topology, limit, tell)
+        self.subscriber = Subscriber(self.session, topology, self.timeout)
+        self._reporter = Reporter(self.state, topology, self.timeout)
+        self._reporter.on_move = topology.on_change = self.session.follow_keys
         self._monitor: SentinelMonitor | None = None
         if isinstance(servers, SentinelEndpoint):
-            self._monitor = SentinelMonitor(servers, self._timeout, self._reporter.move)
-        self.closed = False
-        self.ending = lifecycle.Ending()
-
-    def _follow_process(self, connections: object) -> None:
-        """Follow the process from now on: *connections* for commands are there."""
-        # None of these refers back to the driver, so it is collected when nobody can use it any
-        # more. The thread that reports keeps these alive: they are still whole then.
+            self._monitor = SentinelMonitor(servers, self.timeout, self._reporter.move)
+        # Its thread keeps these alive: they are still whole when the driver is collected.
         self._reporter.beside = (connections, self._monitor)
+        self.closed = self.started = False
+        self.ending = lifecycle.Ending()
         lifecycle.register(self)
 
     def __del__(self, late: Callable[[], bool] = lifecycle.finalizing) -> None:
         if hasattr(self, "ending") and not late():
             lifecycle.dropped(self, f"{self.face} {self.state.where}")
 
-    @classmethod
-    def home(cls, session: Session) -> Self:
+    def of(self, session: Any) -> Self:
         """Return the driver of the client that *session* belongs to.
 
         Raises:
             ConfigError: it is a client of another face.
         """
+        if session is self.session:
+            return self
         driver = session.home()
-        if not isinstance(driver, cls):
+        if not isinstance(driver, type(self)) or driver.face != self.face:
             raise ConfigError("locks of sync and asyncio clients cannot be held as one")
         return driver
+
+    def _start_threads(self) -> None:
+        """Start what every hold needs, once the connections are open."""
+        self._reporter.start()
+        self.session.publish = publish = self._publish()
+        self.subscriber.sharded = publish == "SPUBLISH"
+        if not self.closed:
+            self._upkeep.start()
+            self.started = True
 
     @property
     def in_use(self) -> bool:
@@ -125,14 +137,14 @@ class ConnectedDriver:
 
     def owner_ended(self, reference: object) -> None:
         """Release soon what the owner of *reference* had, which nobody else can release."""
-        if self.second is not None:
-            self.second.owner_ended(reference)
+        if self.session.live:
+            _ = self.session.wake(reference)
 
     def held(self) -> list[str]:
         """Return the names of what is renewed until it is released."""
-        return [] if self.second is None else self.second.held()
+        return [hold.name for hold in list(self.session.live) if hold.entries and hold.renewed]
 
-    def publish(self) -> str:
+    def _publish(self) -> str:
         """Return the command that sends messages; empty for no messages.
 
         Before this, a cluster must have been asked whether it has sharded channels.
@@ -159,7 +171,7 @@ class ConnectedDriver:
     def end_dropped(self) -> None:
         """End as `close` does, in a thread."""
         self.closed = True
-        self._end(self._timeout)
+        self._end(self.timeout)
 
     def after_fork(self) -> None:
         """Become another client, which holds nothing, in a forked child."""
@@ -171,8 +183,23 @@ class ConnectedDriver:
             self._monitor.after_fork()
         self.state.begin()
         self.state.events.after_fork()
-        if self.second is not None:
-            self.second.after_fork()
+        self._forget_holds()
+
+    def _forget_holds(self) -> None:
+        session = self.session
+        for hold in list(session.live):
+            hold.leave_owner()
+            hold.over = ENDED
+        for call in list(session.calls):
+            call.over = ENDED
+        session.watchdog.forget_lost()
+        while not self._inbox.empty():
+            self._inbox.get_nowait()
+        session.parents.add(session.client_id)
+        session.begin(self.state.client_id)
+        self._upkeep.reset()
+        self.subscriber.reset()
+        self.started = False
 
     def _forget_connections(self) -> None:
         """Forget the connections for commands: they are the parent's."""
@@ -190,6 +217,98 @@ class ConnectedDriver:
                 stack.callback(self._monitor.close)
             stack.callback(self.observers.close)
             self._close_connections(timeout)
-            if self.second is not None:
-                _ = stack.callback(self.second.close, timeout)
+            _ = stack.callback(self._end_holds, timeout)
             self._reporter.close(timeout)
+
+    def _end_holds(self, timeout: float) -> None:
+        """Release what is held, and end the threads; errors as `Upkeep.close`."""
+        self.subscriber.close()  # a release would give a lock to this very client
+        waiters: list[Any] = [*list(self.session.live), *list(self.session.calls)]
+        for line in list(self.session.lines.values()):
+            waiters += line.waiters
+        waiting = [each.place for each in waiters if each.place is not None]
+        try:
+            self._upkeep.close(timeout)
+        finally:
+            for place in waiting:
+                if place.bell is not None:
+                    place.bell()  # who waits finds out
+
+
+def timeout_of(servers: Endpoint | Cluster, options: Options) -> float:
+    """Return how many seconds a reply may take."""
+    return servers.command_timeout or options.command_timeout
+
+
+def _outside(
+    state: State, inbox: SimpleQueue[Any], timeout: float, home: Callable[[], object]
+) -> Outside:
+    return Outside(
+        options=state.options,
+        clock=clock.now,
+        random=Random().random,  # noqa: S311 - no secret
+        wake=inbox.put,
+        tell_loss=_tell_loss,
+        tell_forgotten=_tell_forgotten,
+        write_card=lambda: state.write_card(),  # noqa: PLW0108 - another one after a fork
+        events=state.events,
+        epoch=state.epoch,
+        clustered=state.clustered,
+        counts_failovers=state.counts_failovers,
+        patience=timeout,
+        note=state.note,
+        note_short_lease=state.note_short_lease,
+        took_over=state.took_over,
+        database=state.database,
+        where=state.where,
+        home=home,
+        wish=state.wish,
+    )
+
+
+def _tell_loss(hold: Hold) -> None:
+    events, reason = hold.lock.session.events, hold.reason or hold.expiry_reason()
+    if reason == "unreachable past validity" and (failure := events.failure_of(hold)):
+        hold.detail = f"the last renewal failed: {failure}"
+    events.lost(hold, reason)
+    while hold.listeners:
+        try:
+            listener = hold.listeners.pop(0)
+        except IndexError:  # somebody does not listen any more
+            return
+        notify_loss(listener)
+
+
+def _tell_forgotten(hold: Hold) -> None:
+    acquired = f", acquired at {hold.acquired_at}," if hold.acquired_at else ""
+    message = (
+        f"hold of {hold.name!r} by {hold.label}{acquired} was never released; it is released now"
+    )
+    call_user(hold.lock.session, "a warning", partial(warn_at, hold.acquired_at, message))
+
+
+_FOLLOWS = {
+    "keys.refused": "waiters have no queue, so a release wakes them all",
+    "messages.refused": "releases are not announced to them, so waiters poll",
+}
+
+
+def _tell_refusals(state: State, topology: Topology) -> None:
+    """Log, once for each event, what servers refused for want of a right, and no call fails for."""
+    for node in topology.nodes:
+        for event in list(node.refused):
+            refusal = node.refused.pop(event, None)  # two threads may look at a time
+            if refusal is not None:
+                tell = partial(_log_missing, state, topology, event, refusal)
+                call_user(State, "a handler of the log", tell)
+
+
+def _log_missing(state: State, topology: Topology, event: str, refusal: str) -> None:
+    """Log what follows from a right that is missing, with the line that gives it."""
+    from interlock.check import Requirements  # noqa: PLC0415 - few clients need it
+
+    sharded = state.options.pubsub != "plain" and bool(topology.sharded)
+    line = Requirements(options=state.options, sharded=sharded).acl_line()
+    state.note(
+        event, f"{_FOLLOWS[event]} ({safe(refusal)}); this line of an ACL file permits it: {line}"
+    )

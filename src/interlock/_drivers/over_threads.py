@@ -1,33 +1,33 @@
 """The base class of drivers for a library of tasks, over the connections of a driver for threads.
 
-Theory. All waiting is done in the library: for a release, a wake-up, the end of a pause. A round
-trip to the server is short, and the driver for threads makes it, in a thread. So connections,
-renewal and messages are those of the driver for threads. A library gives what is its own: the
-abstract methods of `OverThreads`, and the three functions of `TaskOwners`.
+All waiting is done in the library: for a release, a wake-up, the end of a pause. A round trip to the
+server is short, and the driver for threads makes it, in a thread, whose end a cancellation does not
+hinder. So a step's first command is read, and what it got is in the step. Connections, renewal and
+messages are those of the driver for threads. A library gives what is its own: the abstract methods of
+`OverThreads`, and the functions of `TaskOwners`.
 """
 
 from __future__ import annotations
 
 import weakref
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack
 
+from interlock._core.model.effects import NEVER, Listen, R, RunOn, Step, Wait
 from interlock._core.model.hold import Owner, Reference
 from interlock._drivers import tasks
+from interlock._drivers.awaited_driver import AwaitedDriver, Event
 from interlock._drivers.flow import current_owner as thread_owner
 from interlock._drivers.process import lifecycle
-from interlock._drivers.protocol import Event
 from interlock._drivers.threads import ThreadDriver
-from interlock.errors import ConfigError
+from interlock.errors import ClosedError, ConfigError, InterlockError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from interlock._core.model.calls import (
-        A,
-        R,
-    )
+    from interlock._core.model.calls import A
+    from interlock._core.model.effects import Op
     from interlock._core.model.hold import Hold
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
@@ -100,16 +100,32 @@ class TaskOwners(Generic[T]):
         return self.current() or thread_owner()
 
 
+class Bell:
+    """Ends a wait of one task, or else its next one; any thread may ring it."""
+
+    __slots__ = ("_call_soon", "_driver", "_event")
+
+    def __init__(self, driver: OverThreads[Any]) -> None:
+        self._driver = driver
+        self._call_soon: Callable[[Callable[[], object]], None] = driver.make_call_soon()
+        self._event = driver.make_event()
+
+    def __call__(self) -> None:
+        """Ring."""
+        self._call_soon(lambda: self._event.set())  # noqa: PLW0108 - the event when it runs
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for a ring, at most *seconds*."""
+        await self._driver.wait(self._event, None if seconds == NEVER else max(0.0, seconds))
+        if self._event.is_set():
+            self._event = self._driver.make_event()
+
+
 _drivers: weakref.WeakValueDictionary[int, OverThreads[Any]] = weakref.WeakValueDictionary()
-"""By the id of the state, which lives as long as its driver."""
+"""By the id of the session, which lives as long as its driver."""
 
 
-def tasks_over(threads: ThreadDriver) -> OverThreads[Any]:
-    """Return the driver over *threads*."""
-    return _drivers[id(threads.state)]
-
-
-class OverThreads(ABC, Generic[E]):
+class OverThreads(AwaitedDriver, Generic[E]):
     """Runs the operations of one client for any number of tasks of one loop.
 
     Args:
@@ -129,10 +145,9 @@ class OverThreads(ABC, Generic[E]):
         self._owners = owners
         self._threads = ThreadDriver(servers, options, owners.caller)
         self._threads.face = self.face
-        self.state = self._threads.state
-        self.observers = self._threads.observers
-        self.ending = self._threads.ending
-        _drivers[id(self.state)] = self
+        self.state, self.session = self._threads.state, self._threads.session
+        self.observers, self.ending = self._threads.observers, self._threads.ending
+        _drivers[id(self.session)] = self
 
     # What a library gives.
 
@@ -142,14 +157,6 @@ class OverThreads(ABC, Generic[E]):
 
         A cancellation is raised before *function* is called, or by a later wait of the task. It
         never ends the wait for the thread, because nobody would read the reply.
-        """
-        ...
-
-    @abstractmethod
-    async def aside(self, function: Callable[[Unpack[A]], R], *args: *A) -> R:
-        """Call *function* in a thread, while the loop goes on; return its result.
-
-        A cancellation does not stop the thread: it ends by itself.
         """
         ...
 
@@ -198,6 +205,51 @@ class OverThreads(ABC, Generic[E]):
     def closed(self) -> bool:
         """Return whether `close` was called."""
         return self._threads.closed
+
+    async def perform(self, step: Step[R]) -> R:
+        """Perform *step*; return its result. The caller handles what ends it early."""
+        await self._begin()
+        call = step.begin()
+        failure: InterlockError | None = None
+        if call is not None:
+            try:
+                reply = await self.in_thread(self._threads.eval, call)
+            except InterlockError as error:
+                failure = error
+            else:
+                if step.done(call.script.decode(reply)):
+                    return step.result
+        return await self.run(step.rest(failure))
+
+    async def run_shielded(self, op: Op[R]) -> R:
+        """Perform *op* where no cancellation reaches it; return its result."""
+        return await self.shielded(self.run(op))
+
+    async def _begin(self) -> None:
+        tasks.refuse_inside_task()
+        if not self._threads.started:
+            await self.in_thread(self._threads.begin)
+
+    async def _perform(self, effect: Any) -> Any:
+        if isinstance(effect, Listen):
+            self._threads.subscriber.hear(effect.line)
+            return None
+        if isinstance(effect, RunOn):  # it may wait for long, and must not occupy a thread
+            threads = self._threads.of(effect.session)
+            return await _drivers[id(threads.session)].run(effect.op)
+        if not isinstance(effect, Wait):
+            return await self.in_thread(self._threads.perform_effect, effect)
+        place = effect.place
+        bell: Any = None if place is None else place.bell
+        if bell is None:
+            bell = Bell(self)
+            if place is not None:
+                place.bell = bell
+        if not (self.closed or (place is not None and place.told is not None)):
+            await bell.wait(effect.until - self.session.clock())
+        if self.closed:
+            raise ClosedError("the client was closed while it waited")
+        return None
 
     def new_event(self) -> tuple[E, Callable[[], None]]:
         """Return an event that a task can wait for, and a function that sets it from any thread."""

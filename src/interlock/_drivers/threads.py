@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from interlock._core.model.calls import (
-    GRACE,
-    NEVER,
-    A,
-    Eval,
-    R,
-)
+from interlock._core.model.calls import GRACE, NEVER, A
+from interlock._core.model.effects import Batch, Eval, Gather, Listen, Op, R, RunOn, Step, Wait
 from interlock._drivers import wrong_type
 from interlock._drivers.background.callbacks import call_user
 from interlock._drivers.connected import ConnectedDriver
-from interlock._drivers.flow import current_owner
+from interlock._drivers.fan_out import ask
+from interlock._drivers.flow import current_owner, running_loop
 from interlock._drivers.lost_state import LostState
 from interlock._drivers.process import clock
 from interlock._drivers.process.whole import whole as in_one_piece
 from interlock._links.pool import Pool
 from interlock._links.topology import topology_of
-from interlock.errors import (
-    ClosedError,
-    InterlockError,
-    WrongTypeError,
-)
+from interlock._misuse import warn_in_event_loop
+from interlock.errors import ClosedError, InterlockError, WrongTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,9 +32,31 @@ if TYPE_CHECKING:
     from interlock._links.endpoint import Endpoint
     from interlock.options import Options
 
+_modules = sys.modules
 
 whole = in_one_piece
 """Wrap a function that a signal may strike, and what undoes that."""
+
+
+class Bell:
+    """Ends a wait of one thread, or else its next one."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        _ = self._lock.acquire()
+
+    def __call__(self) -> None:
+        """Ring."""
+        try:  # noqa: SIM105 - faster than `suppress`
+            self._lock.release()
+        except RuntimeError:
+            pass  # it has been rung
+
+    def wait(self, seconds: float) -> None:
+        """Wait for a ring, at most *seconds*."""
+        _ = self._lock.acquire(timeout=min(max(0.0, seconds), threading.TIMEOUT_MAX))
 
 
 class LostEvent(LostState):
@@ -63,7 +80,7 @@ class LostEvent(LostState):
 
 
 class ThreadDriver(ConnectedDriver):
-    """Runs the operations of one client for any number of threads.
+    """Performs the operations of one client for any number of threads.
 
     Args:
         servers: one server, or a cluster.
@@ -81,29 +98,101 @@ class ThreadDriver(ConnectedDriver):
     ) -> None:
         topology = topology_of(servers)
         self._pool = Pool(topology)
+        self._eval = self._pool.eval
         self._exiting = False
-        super().__init__(servers, options, topology, caller)
-        self._follow_process(self._pool)
+        super().__init__(servers, options, topology, self._pool, caller)
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """Set up everything that the first operation and every hold need."""
-        if self.closed:
-            return  # a command to the server raises ClosedError
-        self._pool.open(self.state.options.pubsub, self._timeout)
-        self._reporter.start()
+        if not self.closed:  # a command to the server raises ClosedError
+            self._pool.open(self.state.options.pubsub, self.timeout)
+            self._start_threads()
 
-    def prepared(
-        self, call: Eval[object], seconds: float | None
-    ) -> tuple[Pool, Eval[object], float]:
+    def perform(self, step: Step[R]) -> R:
+        """Perform *step*; return its result. The caller handles what ends it early."""
+        if not self.started:
+            self.begin()
+        call, send = step.begin(), self._eval
+        failure: InterlockError | None = None
+        if call is not None:
+            try:
+                reply = send(call, self.timeout)
+            except InterlockError as error:
+                self._explain(error)
+                failure = error
+            else:
+                decode = call.script.decode
+                if step.done(decode(reply)):
+                    return step.result
+        return self.run(step.rest(failure))
+
+    def run(self, op: Op[R]) -> R:
+        """Perform *op*; return its result."""
+        if "asyncio.events" in _modules and running_loop() is not None:
+            warn_in_event_loop()
+        if not self.started:
+            self.begin()
+        reply: Any = None
+        failure: InterlockError | None = None
+        try:
+            while True:
+                effect = op.send(reply) if failure is None else op.throw(failure)
+                reply = failure = None
+                try:
+                    reply = self.perform_effect(effect)
+                except InterlockError as error:
+                    failure = error
+        except StopIteration as stop:
+            result: R = stop.value
+            return result
+        finally:
+            del failure  # a frame and its error would keep each other alive
+
+    def perform_effect(self, effect: Any) -> Any:
+        """Perform *effect*; return its outcome."""
+        if isinstance(effect, Listen):
+            self.subscriber.hear(effect.line)
+            return None
+        if isinstance(effect, Batch):
+            return ask([(self._pool, call, self.timeout) for call in effect.calls])
+        if isinstance(effect, Gather):
+            asked = [self.of(each).prepared(call, effect.seconds) for each, call in effect.calls]
+            return ask(asked, effect.enough)
+        if isinstance(effect, RunOn):
+            return self.of(effect.session).run(effect.op)
+        if not isinstance(effect, Wait):
+            return self.eval(effect)
+        self._wait(effect)
+        return None
+
+    def _wait(self, effect: Wait) -> None:
+        seconds, place = effect.until - self.session.clock(), effect.place
+        if place is None:
+            time.sleep(0.0 if self.closed else min(max(0.0, seconds), threading.TIMEOUT_MAX))
+        else:
+            bell: Any = place.bell
+            if bell is None:
+                bell = place.bell = Bell()
+            if place.told is None and not self.closed:
+                bell.wait(seconds)
+        if self.closed:
+            self._end_with_the_process()
+            raise ClosedError("the client was closed while it waited")
+
+    def run_shielded(self, op: Op[R]) -> R:
+        """Perform *op* after a signal; return its result."""
+        return self.run(op)
+
+    def prepared(self, call: Eval[Any], seconds: float | None) -> tuple[Pool, Eval[Any], float]:
         """Return the arguments for `ask`: the pool, *call*, and its time limit in seconds.
 
-        *seconds* is the limit; None if *call* tells it.
+        *seconds* is the limit; None if *call* tells it. Start first what every hold needs.
         """
-        if not self._reporter.started:
-            self._begin()
+        if not self.started:
+            self.begin()
         if seconds is None:
             seconds = call.deadline - clock.now()
-        return self._pool, call, min(self._timeout, seconds)
+        return self._pool, call, min(self.timeout, seconds)
 
     def eval(self, call: Eval[object]) -> object:
         """Run *call* and return its reply.
@@ -119,8 +208,8 @@ class ThreadDriver(ConnectedDriver):
     def _seconds(self, call: Eval[object]) -> float:
         """Return the seconds that *call* may take."""
         if call.deadline == NEVER:
-            return self._timeout
-        return min(self._timeout, max(call.deadline - clock.now(), GRACE))
+            return self.timeout
+        return min(self.timeout, max(call.deadline - clock.now(), GRACE))
 
     def _explain(self, error: BaseException) -> None:
         """Prepare the *error* of a call before it is raised.
@@ -153,6 +242,11 @@ class ThreadDriver(ConnectedDriver):
         if not hold.listen(listener):
             listener()
 
+    def cancelled_by_loss(self, error: BaseException | None, hold: Hold | None) -> bool:
+        """Return False: threads are never interrupted by a loss."""
+        del error, hold
+        return False
+
     def close(self) -> None:
         """Release what is still held and end every thread and connection.
 
@@ -163,7 +257,7 @@ class ThreadDriver(ConnectedDriver):
             ServerUnavailableError: some holds could not be released; they end with their leases.
         """
         self.closed = True
-        self._end(self._timeout)
+        self._end(self.timeout)
 
     def at_exit(self) -> None:
         """Release what is still held when the interpreter exits.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Step
     from interlock._core.objects.barrier import Barrier as CoreBarrier
-    from interlock._drivers2.aio import AsyncDriver
+    from interlock._drivers.aio import AsyncDriver
     from interlock.options import Duration
 
 

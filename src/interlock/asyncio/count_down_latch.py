@@ -12,7 +12,7 @@ from interlock.options import check_timeout
 
 if TYPE_CHECKING:
     from interlock._core.objects.count_down_latch import CountDownLatch as CoreLock
-    from interlock._drivers2.aio import AsyncDriver
+    from interlock._drivers.aio import AsyncDriver
     from interlock.options import Duration
 
 

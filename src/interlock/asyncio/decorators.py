@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.locks.base import Acquire
-    from interlock._drivers2.aio import AsyncDriver
+    from interlock._drivers.aio import AsyncDriver
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from interlock._core.objects.election import Watch
-from interlock._drivers2.aio_change_watchers import Watching
+from interlock._drivers.aio_change_watchers import Watching
 from interlock._hints import hints
 from interlock._naming import check_callback, checked_awaitable, takes_argument
 from interlock.asyncio.lock import Lock

@@ -12,7 +12,7 @@ from interlock.options import check_timeout
 
 if TYPE_CHECKING:
     from interlock._core.objects.event import Event as CoreEvent
-    from interlock._drivers2.aio import AsyncDriver
+    from interlock._drivers.aio import AsyncDriver
     from interlock.options import Duration
 
 

@@ -12,10 +12,10 @@ from interlock._core.locks.errors import out_of_time
 from interlock._core.locks.release import Release
 from interlock._core.model.hold import Job
 from interlock._core.model.no_hold import NoHold
+from interlock._drivers.kept import Kept
 from interlock._drivers.process.line import line_of
 from interlock._drivers.tasks import current_owner, whole
 from interlock._drivers.unawaited import attempt, awaited
-from interlock._drivers2.kept import Kept
 from interlock._hints import hints, told, unexpected
 from interlock._misuse import publish
 from interlock._traceback import shorten
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.objects import permits as model
+    from interlock._drivers.aio import AsyncDriver
     from interlock._drivers.awaited_block import Exits
-    from interlock._drivers2.aio import AsyncDriver
     from interlock.options import Duration
 
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from interlock._core.objects.permits import LimitedPermits
+    from interlock._drivers.aio import AsyncDriver
     from interlock._drivers.awaited_block import Exits
-    from interlock._drivers2.aio import AsyncDriver
     from interlock.asyncio.leased_semaphore import Permit
     from interlock.options import Duration
 

@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     from interlock._core.locks import base
     from interlock._core.model import hold as model
     from interlock._core.model.effects import Step
+    from interlock._drivers.aio import AsyncDriver
     from interlock._drivers.awaited_block import Exits
-    from interlock._drivers2.aio import AsyncDriver
     from interlock.options import Duration
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from interlock._core.locks.base import Acquire
     from interlock._core.model import hold as model
     from interlock._core.model.effects import Op
-    from interlock._drivers2.aio import AsyncDriver
+    from interlock._drivers.aio import AsyncDriver
 
 logger = logging.getLogger(__name__)
 
@@ -222,5 +222,5 @@ async def _performed(driver: AsyncDriver, step: Acquire) -> model.Hold | None:
 
 
 def _driver(client: Client) -> AsyncDriver:
-    driver: AsyncDriver = client._second_driver()  # pyright: ignore[reportPrivateUsage] - one package
+    driver: AsyncDriver = client._driver  # pyright: ignore[reportPrivateUsage] - one package
     return driver

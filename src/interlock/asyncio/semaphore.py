@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from interlock._core.model.hold import Claim, Hold
     from interlock._core.objects import semaphore as core
     from interlock._core.objects.counter import Call
+    from interlock._drivers.aio import AsyncDriver
     from interlock._drivers.awaited_block import Exits
-    from interlock._drivers2.aio import AsyncDriver
     from interlock.options import Duration
 
 F = TypeVar("F", bound="Callable[..., Any]")

@@ -14,7 +14,7 @@ from interlock.options import check_lease, check_reason
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from interlock._drivers2.aio import AsyncDriver
+    from interlock._drivers.aio import AsyncDriver
     from interlock.options import Duration
 
 

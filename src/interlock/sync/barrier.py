@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Step
     from interlock._core.objects.barrier import Barrier as CoreBarrier
-    from interlock._drivers2.threads import ThreadDriver
+    from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
 
 

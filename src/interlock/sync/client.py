@@ -39,7 +39,6 @@ from interlock._drivers.background.log import (
 from interlock._drivers.blocking import end_by
 from interlock._drivers.process.identity import this_process
 from interlock._drivers.threads import ThreadDriver
-from interlock._drivers2 import threads
 from interlock._hints import hints, told
 from interlock._links.urls import open_url, servers_of
 from interlock.backoff import ExponentialBackoff
@@ -73,7 +72,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.insight.events import Observer
-    from interlock._drivers.protocol import BlockingDriver
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.backoff import Backoff
@@ -128,30 +126,19 @@ class Client:
     """
 
     __slots__ = (
-        "__weakref__", "_counts", "_driver", "_leased", "_numbers", "_over", "_servers", "_where",
+        "__weakref__", "_counts", "_driver", "_leased", "_numbers", "_servers", "_where",
     )  # fmt: skip
 
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
         self._driver = self._new_driver(servers, options)
-        self._over: Any = None
         self._servers = servers
         self._where = servers.where
         self._counts = Named(warn_other_count)
         self._numbers = Named(warn_other_permits, warn_no_permits, warn_too_many_permits)
         self._leased = Named(warn_other_permits, warn_no_permits, warn_too_many_permits)
 
-    def _new_driver(self, servers: Endpoint | Cluster, options: Options, /) -> BlockingDriver:
+    def _new_driver(self, servers: Endpoint | Cluster, options: Options, /) -> ThreadDriver:
         return ThreadDriver(servers, options)
-
-    def _second_driver(self) -> Any:
-        """Return the driver that performs operations, which is made when it is needed."""
-        if self._over is None:
-            self._over = self._new_second_driver()
-        return self._over
-
-    def _new_second_driver(self) -> Any:
-        driver: Any = self._driver
-        return threads.ThreadDriver(driver)
 
     @classmethod
     @told
@@ -256,7 +243,7 @@ class Client:
 
         Such a `Hold` does not keep the lock: it is renewed as long as its owner can release it.
         """
-        driver = self._second_driver()
+        driver = self._driver
         live = [
             each for each in list(driver.session.live) if each.state is HELD and not each.of_permits
         ]
@@ -280,7 +267,7 @@ class Client:
             return False
         from interlock.inspection.kinds import force_release  # noqa: PLC0415 - seldom asked for
 
-        text, driver = check_reason(reason), self._second_driver()
+        text, driver = check_reason(reason), self._driver
         freed: bool = driver.run(force_release(driver.session, info.kind, name, holder, text))
         return freed
 
@@ -441,7 +428,7 @@ class Client:
 
     def _named(self, name: str) -> tuple[Any, str, str]:
         """Return the driver that performs operations, the checked *name* and its key."""
-        over, name = self._second_driver(), check_name(name)
+        over, name = self._driver, check_name(name)
         return over, name, over.session.key(name)
 
     @told
@@ -468,7 +455,7 @@ class Client:
             NotHeldError: it was adopted before, or its lease has ended.
             ReentryError: this thread holds the lock.
         """
-        return adopt(self._second_driver(), ticket, lease)
+        return adopt(self._driver, ticket, lease)
 
     def ticket(self, text: str) -> Ticket:
         """Return the ticket with *text*, to extend or release the hold it stands for.
@@ -476,7 +463,7 @@ class Client:
         Args:
             text: that of a ticket of `Hold.hand_over`, or what ``interlock ticket acquire`` printed.
         """
-        driver = self._second_driver()
+        driver = self._driver
         return Ticket(driver, GivenTicket.read(text), partial(adopt, driver))
 
     @overload
@@ -574,7 +561,7 @@ class Client:
             One round trip for a call that is skipped, two for one that is not.
         """
         holds = check_holds(min_hold, max_hold)
-        return Single(name, self._second_driver(), holds, otherwise, if_unreachable)
+        return Single(name, self._driver, holds, otherwise, if_unreachable)
 
     @told
     def semaphore(
@@ -648,7 +635,7 @@ class Client:
             timeout: seconds that a block or call waits, before it raises AcquireTimeoutError.
             lease: seconds after which a permit ends by itself; None for permits that are renewed.
         """
-        over, limit = self._second_driver(), check_permits(n)
+        over, limit = self._driver, check_permits(n)
 
         def make(called: str) -> core_permits.LimitedPermits:
             key = over.session.key(check_name(called))
@@ -704,7 +691,7 @@ class Client:
                 f"{held.name!r}: make it of a client.lock of another name"
             )
         core = core_condition.Condition(held._core, chosen)
-        if held._core.session is not self._second_driver().session:
+        if held._core.session is not self._driver.session:
             raise ConfigError(
                 f"condition {core.name!r} needs a lock of its own client: "
                 f"{held._core.kind} {held.name!r} is another client's"
@@ -717,7 +704,7 @@ class Client:
 
         *timeout* is how many seconds `Barrier.wait` waits unless it is told.
         """
-        over, name = self._second_driver(), check_name(name)
+        over, name = self._driver, check_name(name)
         core = core_barrier.Barrier(over.session, name, over.session.key(name), parties)
         return Barrier(over, core, timeout=timeout)
 
@@ -740,7 +727,7 @@ class Client:
                 for a term that is renewed until the leader resigns. How soon a dead leader is
                 followed is the client's `Options.lease`.
         """
-        over, name = self._second_driver(), check_name(name)
+        over, name = self._driver, check_name(name)
         base = over.session.key(name)
         core = core_election.Election(over.session, name, base, candidate, this_process)
         return Election(over, core, timeout=timeout, lease=lease)

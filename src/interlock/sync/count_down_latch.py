@@ -12,7 +12,7 @@ from interlock.sync.semaphore import perform
 
 if TYPE_CHECKING:
     from interlock._core.objects.count_down_latch import CountDownLatch as CoreLock
-    from interlock._drivers2.threads import ThreadDriver
+    from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.locks.base import Acquire
-    from interlock._drivers2.threads import ThreadDriver
+    from interlock._drivers.threads import ThreadDriver
 
 P = ParamSpec("P")
 R = TypeVar("R")

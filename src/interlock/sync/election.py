@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from interlock._core.objects.election import Watch
-from interlock._drivers2.change_watchers import Watching
+from interlock._drivers.change_watchers import Watching
 from interlock._hints import hints
 from interlock._naming import check_callback, checked_result, takes_argument
 from interlock.sync.lock import Lock

@@ -14,9 +14,9 @@ from interlock._core.locks.release import Release
 from interlock._core.model.hold import Job
 from interlock._core.model.no_hold import NoHold
 from interlock._drivers.flow import current_owner
+from interlock._drivers.kept import Kept
 from interlock._drivers.process.line import line_of
 from interlock._drivers.threads import whole
-from interlock._drivers2.kept import Kept
 from interlock._hints import hints, told, unexpected
 from interlock._misuse import publish
 from interlock._traceback import shorten
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from interlock._core.objects import permits as model
     from interlock._drivers.blocking_block import Exits
-    from interlock._drivers2.threads import ThreadDriver
+    from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from interlock._core.objects.permits import LimitedPermits
     from interlock._drivers.blocking_block import Exits
-    from interlock._drivers2.threads import ThreadDriver
+    from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
     from interlock.sync.leased_semaphore import Permit
 

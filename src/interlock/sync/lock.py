@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from interlock._core.model import hold as model
     from interlock._core.model.effects import Step
     from interlock._drivers.blocking_block import Exits
-    from interlock._drivers2.threads import ThreadDriver
+    from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from interlock._core.locks.base import Acquire
     from interlock._core.model import hold as model
     from interlock._core.model.effects import Op
-    from interlock._drivers2.threads import ThreadDriver
+    from interlock._drivers.threads import ThreadDriver
 
 logger = logging.getLogger(__name__)
 
@@ -221,5 +221,5 @@ def _performed(driver: ThreadDriver, step: Acquire) -> model.Hold | None:
 
 
 def _driver(client: Client) -> ThreadDriver:
-    driver: ThreadDriver = client._second_driver()  # pyright: ignore[reportPrivateUsage] - one package
+    driver: ThreadDriver = client._driver  # pyright: ignore[reportPrivateUsage] - one package
     return driver

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from interlock._core.objects import semaphore as core
     from interlock._core.objects.counter import Call
     from interlock._drivers.blocking_block import Exits
-    from interlock._drivers2.threads import ThreadDriver
+    from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
 
 F = TypeVar("F", bound="Callable[..., Any]")

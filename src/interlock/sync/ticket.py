@@ -15,7 +15,7 @@ from interlock.options import check_lease, check_reason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._drivers2.threads import ThreadDriver
+    from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
 
 

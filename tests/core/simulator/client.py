@@ -13,7 +13,7 @@ from interlock._core.insight.observing import Observing
 from interlock._core.model.effects import NEVER, decoded
 from interlock._core.model.names import GRANT
 from interlock._core.upkeep.session import Answers, Outside, Session
-from interlock._drivers2.subscriber import FIRST_PAUSE, TICK, Listener
+from interlock._drivers.background.subscriber import FIRST_PAUSE, TICK, Listener
 
 if TYPE_CHECKING:
     from tests.core.simulator import Simulator
@@ -148,7 +148,7 @@ class Client:
         """Do *action* in *seconds*."""
         self.at(self.now + seconds, action)
 
-    # The upkeep: what `interlock._drivers2.upkeep` does in threads, with one lane.
+    # The upkeep: what `interlock._drivers.background.upkeep` does in threads, with one lane.
 
     def owner_ended(self, process: Process) -> None:
         """Release what *process* has, which is over."""

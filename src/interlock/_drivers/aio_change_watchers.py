@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from interlock._core.model.effects import Wait
+from interlock._drivers.change_watchers import RETRY
 from interlock._drivers.process import clock
 from interlock._drivers.process.lifecycle import report
-from interlock._drivers2.change_watchers import RETRY
 from interlock.errors import ClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from interlock._core.model.effects import Op
-    from interlock._drivers2.awaited import AwaitedDriver
 
 
 class Watching:
@@ -35,7 +34,7 @@ class Watching:
 
     def __init__(
         self,
-        driver: AwaitedDriver,
+        driver: Any,
         what: str,
         changed: Callable[[], Awaitable[bool]],
         tell: Callable[[], object],

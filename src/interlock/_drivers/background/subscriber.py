@@ -282,7 +282,7 @@ def _keys(line: Line) -> list[tuple[str, bool]]:
 def _read(connection: Connection) -> Any:
     """Return the next reply or message; None if there is none for a while."""
     try:
-        return connection._read()
+        return connection._read()  # noqa: SLF001
     except (BlockingIOError, TimeoutError):
         return None
     except OSError as error:

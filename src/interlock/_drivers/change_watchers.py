@@ -17,7 +17,7 @@ from interlock.errors import ClosedError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._drivers2.threads import ThreadDriver
+    from interlock._drivers.threads import ThreadDriver
 
 T = TypeVar("T")
 
