@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,7 @@ from interlock._links import exchange
 from interlock._links.connection import Connection
 from interlock._links.endpoint import Endpoint
 from interlock._links.pool import Pool
-from interlock._links.resp import pack
-from interlock._links.shared_connection import SharedConnection, meaning
+from interlock._links.resp import LONGEST_REPLY, pack
 from interlock._links.topology import topology_of
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ USES: dict[str, Callable[[Connection, float], object]] = {
     "begin": lambda connection, seconds: connection.begin([_call()], seconds),
     "finish": lambda connection, seconds: connection.finish([_call()], seconds),
     "ask": lambda connection, seconds: connection.ask(_call(), seconds),
+    "message": lambda connection, seconds: connection.message(seconds),
     "exchange": lambda connection, seconds: connection.exchange([pack(("PING",))], seconds),
 }
 
@@ -72,15 +73,40 @@ def test_one_that_ends_while_it_opens(redis_url: str) -> None:
     assert not lost.value.sent
 
 
-def test_one_that_a_single_thread_receives_from(redis_url: str) -> None:
-    """The error is among the messages, and is not raised where they are received."""
-    connection = SharedConnection(Endpoint.from_url(redis_url), 30)
-    connection._in_turn = None
-    connection.close()
-    assert connection.receive_in_turn(20)
-    error = meaning(connection.messages.popleft())
-    with pytest.raises(ServerUnavailableError, match=r"^lost the connection to [^ ]+ "):
-        connection.raise_broken(error)
+class Talking(Endpoint):
+    """Its connections are to a peer that says what a test wants."""
+
+    peer: socket.socket
+
+    def connect(self, timeout: float) -> Any:
+        """Return a connection to the peer."""
+        made = super().connect(timeout)
+        made.disconnect()
+        made._sock, self.peer = socket.socketpair()
+        return made
+
+
+def test_messages(redis_url: str) -> None:
+    """They come one by one, whole; silence is no message; the end and nonsense are errors."""
+    message = b"*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n0\r\n"
+    endpoint = Talking.from_url(redis_url)
+    with closing(Connection(endpoint, 30)) as connection, closing(endpoint.peer) as peer:
+        assert connection.message(0.05) is None
+        peer.sendall(message * 2 + message[:5])
+        assert [connection.message(30) for _ in range(2)] == [[b"message", b"c", b"0"]] * 2
+        assert connection.message(0.05) is None
+        peer.sendall(message[5:])
+        assert connection.message(30) == [b"message", b"c", b"0"]
+        peer.sendall(b"-NOPERM\r\n")
+        assert str(connection.message(30)) == "NOPERM"
+        peer.shutdown(socket.SHUT_WR)
+        with pytest.raises(ServerUnavailableError, match="closed the connection"):
+            connection.message(30)
+    for nonsense in (b"HTTP/1.1\r\n", b"$%d\r\n" % LONGEST_REPLY):
+        with closing(Connection(endpoint, 30)) as connection, closing(endpoint.peer) as peer:
+            peer.sendall(nonsense)
+            with pytest.raises(ServerUnavailableError, match=r"not a Redis server|more than"):
+                connection.message(30)
 
 
 @pytest.mark.parametrize("seconds", [30, 20])

@@ -13,7 +13,7 @@ from tests.faces.face_calls import call, told
 
 from interlock import InterlockError, Options, ServerUnavailableError
 from interlock._links import resp
-from interlock._links.shared_connection import SharedConnection, meaning
+from interlock._links.connection import Connection
 from interlock._links.urls import open_url
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ async def test_a_huge_reply_is_cut_off(
 
 @pytest.mark.promise("hostile")
 def test_a_huge_message_is_cut_off() -> None:
-    """The same for the connection whose messages several threads receive by turns."""
+    """The same for a connection that waits for messages."""
     sent = [0]
 
     def pour(sock: socket.socket) -> None:
@@ -145,14 +145,13 @@ def test_a_huge_message_is_cut_off() -> None:
             sent[0] += 65536
 
     with listening(pour) as port:
-        shared = SharedConnection(open_url(f"redis://127.0.0.1:{port}", Options())[0], 5.0)
-        shared.send("SUBSCRIBE", "c")
-        until = time.monotonic() + 10
-        while not shared.messages and time.monotonic() < until:
-            assert shared.receive_in_turn(1.0)
-        with pytest.raises(ServerUnavailableError, match="a reply of more than"):
-            shared.raise_broken(meaning(shared.messages[0]))
-        shared.close()
+        endpoint = open_url(f"redis://127.0.0.1:{port}", Options())[0]
+        with contextlib.closing(Connection(endpoint, 5.0)) as shared:
+            shared.send("SUBSCRIBE", "c")
+            until = time.monotonic() + 10
+            with pytest.raises(ServerUnavailableError, match="a reply of more than"):
+                while shared.message(1.0) is None:
+                    assert time.monotonic() < until
     assert sent[0] < 200 << 20
 
 

@@ -14,8 +14,7 @@ Rules:
   signal on poll() waits, for what is left of the time.
 * `parse_all` reads any replies of RESP2, and keeps nothing between two calls. So threads, signal
   handlers and finalizers may call it at any time.
-* Threads share nothing here, except what `receive` changes, and the token guards that. `Answers`
-  belongs to the thread of one event loop.
+* Threads share nothing here. `Answers` belongs to the thread of one event loop.
   References are borrowed only from arguments that cannot change: bytes, texts, numbers, tuples.
 * The errors are those of `exchange_in_python` in exchange.py.
   Signals are handled as PEP 475 says.
@@ -44,7 +43,6 @@ Rules:
 #define DEEPEST 16  /* lists in lists */
 #define HEAD 24     /* bytes of a number's line */
 #define LONGEST (1LL << 30) /* bytes of a text, or replies in a list */
-#define LONGEST_REPLY (1 << 26) /* bytes; as in resp.py */
 #define SHORTEST 3  /* bytes of a reply */
 
 /* Return None. Not Py_RETURN_NONE: with the headers of 3.12 it adds no reference. Python 3.11 may
@@ -428,212 +426,6 @@ send_all(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
     if (asked(args, nargs, NULL) < 0)
         return NULL;
     return none();
-}
-
-/* Wait for the socket or the bell, and empty the bell. No other thread does that meanwhile.
-
-   Return what was received from the socket, 0 for nothing, or -1 and set errno. */
-static ssize_t
-heard(int fd, int bell, char *messages, double seconds)
-{
-    struct pollfd polled[2] = {{fd, POLLIN, 0}, {bell, POLLIN, 0}};
-    int milliseconds = seconds <= 0 ? 0 : seconds < 1e6 ? (int)(seconds * 1e3) + 1 : 1000000000;
-    char rung[64];
-    ssize_t received = 0;
-
-    if (poll(polled, 2, milliseconds) < 0)
-        return errno == EINTR ? 0 : -1; /* the caller's loop handles signals */
-    if (polled[1].revents)
-        (void)!recv(bell, rung, sizeof rung, MSG_DONTWAIT);
-    if (polled[0].revents) {
-        received = recv(fd, messages, CHUNK, MSG_DONTWAIT);
-        if (received < 0 && (errno == EAGAIN || errno == EINTR))
-            return 0;
-        if (received == 0) {
-            errno = ECONNRESET; /* the server closed the connection */
-            return -1;
-        }
-    }
-    return received;
-}
-
-/* Return whether *method* returns something true, or -1 with an exception set. */
-static int
-tells(PyObject *method)
-{
-    PyObject *answer = PyObject_CallNoArgs(method);
-    int truth = answer == NULL ? -1 : PyObject_IsTrue(answer);
-
-    Py_XDECREF(answer);
-    return truth;
-}
-
-/* Append *item*, whose reference it takes. Return 0, or -1 with an exception set. */
-static int
-appended(PyObject *append, PyObject *item)
-{
-    PyObject *done = item == NULL ? NULL : PyObject_CallFunctionObjArgs(append, item, NULL);
-
-    Py_XDECREF(item);
-    Py_XDECREF(done);
-    return done == NULL ? -1 : 0;
-}
-
-/* Return what was kept in *rest*, with *received* behind it, and keep nothing any more. */
-static PyObject *
-joined(PyObject *rest, const char *received, Py_ssize_t size)
-{
-    Py_ssize_t count = PyList_Size(rest), place, whole = size;
-    PyObject *bytes;
-    char *to;
-
-    for (place = 1; place < count; place++)
-        whole += PyBytes_Size(PyList_GetItem(rest, place));
-    bytes = PyErr_Occurred() ? NULL : PyBytes_FromStringAndSize(NULL, whole);
-    if (bytes == NULL)
-        return NULL;
-    to = PyBytes_AsString(bytes);
-    for (place = 1; place < count; place++) {
-        memcpy(to, PyBytes_AsString(PyList_GetItem(rest, place)),
-               PyBytes_Size(PyList_GetItem(rest, place)));
-        to += PyBytes_Size(PyList_GetItem(rest, place));
-    }
-    memcpy(to, received, size);
-    if (PyList_SetSlice(rest, 1, count, NULL) < 0)
-        Py_CLEAR(bytes);
-    return bytes;
-}
-
-/* Keep bytes in *rest*, to which *missing* more belong. Return 0, or -1 with an exception set. */
-static int
-kept(PyObject *rest, const char *bytes, Py_ssize_t size, Py_ssize_t missing)
-{
-    PyObject *number = PyLong_FromSsize_t(missing);
-
-    if (number == NULL || PyList_SetItem(rest, 0, number) < 0)
-        return -1;
-    return size == 0 ? 0 : put(rest, PyBytes_FromStringAndSize(bytes, size));
-}
-
-/* Append the bytes of each whole reply. Keep the others in *rest* until their end comes: how many
-   are missing at least, and then the bytes. The token guards the list.
-
-   Return 0, or -1 with an exception set. Bytes that are no reply, or of one that is too long, go to
-   the parser, which says so. */
-static int
-divided(PyObject *rest, PyObject *append, const char *received, Py_ssize_t size)
-{
-    const char *at = received, *end, *next;
-    Py_ssize_t missing = PyLong_AsSsize_t(PyList_GetItem(rest, 0));
-    PyObject *whole = NULL;
-    int failed = 0;
-
-    if (size < missing)
-        return kept(rest, received, size, missing - size);
-    if (PyErr_Occurred())
-        return -1;
-    if (PyList_Size(rest) > 1) {
-        whole = joined(rest, received, size);
-        if (whole == NULL)
-            return -1;
-        at = PyBytes_AsString(whole);
-        size = PyBytes_Size(whole);
-    }
-    for (end = at + size, missing = 0; at < end && !failed; at = next) {
-        next = reply_end(at, end, 0, &missing);
-        if (next == NULL && missing >= 0 && end - at + missing <= LONGEST_REPLY)
-            break;
-        if (next == NULL)
-            next = end;
-        missing = 0;
-        failed = appended(append, PyBytes_FromStringAndSize(at, next - at));
-    }
-    if (!failed)
-        failed = kept(rest, at, end - at, missing);
-    Py_XDECREF(whole);
-    return failed;
-}
-
-/* The methods that `receive` calls while it has the token, and the arguments that have them. */
-enum { ACQUIRE, RELEASE, LOCKED, FILENO, BELL, APPEND, METHODS };
-static const struct {
-    int place, optional;
-    const char *name;
-} needed[METHODS] = {
-    {0, 0, "acquire"}, {0, 0, "release"}, {1, 1, "locked"},
-    {2, 0, "fileno"},  {3, 1, "fileno"},  {5, 0, "append"},
-};
-
-/* Receive once, for the holder of the token. Return 0, or -1 with an exception set. */
-static int
-receive_once(PyObject *const *args, PyObject *const *methods, double seconds)
-{
-    char received[CHUNK];
-    ssize_t size = -1;
-    int fd, bell = -1, problem = EBADF;
-    int waits = methods[LOCKED] == NULL ? 1 : tells(methods[LOCKED]);
-
-    /* It was rung, or somebody has left messages, before this thread had the token. */
-    if (waits <= 0 || PyObject_Size(args[5]) != 0)
-        return PyErr_Occurred() ? -1 : 0;
-    fd = number_from(methods[FILENO]);
-    if (methods[BELL] != NULL && !PyErr_Occurred())
-        bell = number_from(methods[BELL]);
-    if (PyErr_Occurred())
-        return -1;
-    if (fd >= 0 && (bell >= 0 || methods[BELL] == NULL)) { /* else one is closed */
-        Py_BEGIN_ALLOW_THREADS
-        size = heard(fd, bell, received, seconds);
-        problem = errno;
-        Py_END_ALLOW_THREADS
-    }
-    if (size < 0)
-        return appended(methods[APPEND], PyLong_FromLong(problem));
-    return size == 0 ? 0 : divided(args[4], methods[APPEND], received, size);
-}
-
-/* Receive the bytes of replies, if no other thread does; return whether no other thread does.
-
-   While this thread has the token, it runs no code in Python: no signal handler and no finalizer.
-   So nothing is created there that the garbage collector tracks, because Python 3.11 may collect
-   when it creates such an object. All methods are looked up before. What is received stays bytes,
-   and an error stays a number. */
-static PyObject *
-receive(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
-{
-    PyObject *methods[METHODS] = {NULL}, *taken, *result = NULL, *kind, *value, *trace;
-    double seconds;
-    int place, free, failed = 0;
-
-    if (nargs != 7 || !PyList_Check(args[4]) || PyList_Size(args[4]) == 0) {
-        PyErr_SetString(PyExc_TypeError, "(token, wakeup, socket, bell, rest, messages, seconds)");
-        return NULL;
-    }
-    seconds = PyFloat_AsDouble(args[6]);
-    if (seconds == -1.0 && PyErr_Occurred())
-        return NULL;
-    for (place = 0; place < METHODS; place++) {
-        if (needed[place].optional && args[needed[place].place] == Py_None)
-            continue;
-        methods[place] = PyObject_GetAttrString(args[needed[place].place], needed[place].name);
-        if (methods[place] == NULL)
-            goto end;
-    }
-    taken = PyObject_CallFunctionObjArgs(methods[ACQUIRE], Py_False, NULL);
-    free = taken == NULL ? -1 : PyObject_IsTrue(taken);
-    Py_XDECREF(taken);
-    if (free == 1) {
-        failed = receive_once(args, methods, seconds);
-        PyErr_Fetch(&kind, &value, &trace);
-        Py_XDECREF(PyObject_CallNoArgs(methods[RELEASE]));
-        PyErr_Restore(kind, value, trace);
-    }
-    if (free >= 0 && !failed)
-        result = PyBool_FromLong(free);
-end:
-    for (place = 0; place < METHODS; place++)
-        Py_XDECREF(methods[place]);
-    return result;
 }
 
 #define SHORT 512 /* bytes of a reply that `exchange_all` reads */
@@ -1919,8 +1711,6 @@ static PyMethodDef methods[] = {
      "Send bytes; return what comes first of the reply."},
     {"parse_all", (PyCFunction)(void (*)(void))parse_all, METH_FASTCALL,
      "Return all whole replies, and if something follows them also where they end and what lacks."},
-    {"receive", (PyCFunction)(void (*)(void))receive, METH_FASTCALL,
-     "Receive the bytes of replies, if no other thread does."},
     {"send_all", (PyCFunction)(void (*)(void))send_all, METH_FASTCALL, "Send bytes."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,9 +1,6 @@
 import asyncio
-import socket
-from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
-from threading import Lock
 from types import CodeType, FrameType, ModuleType
 from typing import Any, Generic, Self, TypeVar
 
@@ -65,15 +62,5 @@ def owner_of_flow(*parts: Any) -> Any: ...
 def parse_all(
     data: bytes, error: type[Exception], /
 ) -> list[object] | tuple[list[object], int, int]: ...
-def receive(
-    token: Lock,
-    wakeup: Lock | None,
-    sock: socket.socket,
-    bell: socket.socket | None,
-    rest: list[bytes | int],
-    messages: deque[object],
-    seconds: float,
-    /,
-) -> bool: ...
 def send_all(fileno: Callable[[], int], data: bytes, seconds: float, /) -> None: ...
 def packed(parts: tuple[object, ...], /) -> bytes | None: ...

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
     from interlock._core.model.calls import Eval
     from interlock._links.endpoint import Origin
-    from interlock._links.exchange import Receive
     from interlock._links.login import Login
 
 TICK = 0.05
@@ -137,7 +136,7 @@ class Connection(_LoggedIn):
         self._socket: socket.socket = self._inner._sock  # noqa: SLF001
         self._received = Replies()
         self._timeout = -1.0
-        self._in_turn: Receive | None = None
+        self._in_c = False
         self.replicas = self._pending = 0
         self.owed = OwedReplies(self._socket, self._received)
         try:
@@ -149,7 +148,7 @@ class Connection(_LoggedIn):
             raise self._broken(error, sent=False) from error
         self.handle: Any = ways.handle
         self._ask, self._exchange, self._send_all, self._limit = ways[1:5]
-        self._in_turn, self.exchange_all = ways.receive, ways.exchange_all
+        self._in_c, self.exchange_all = ways.in_c, ways.exchange_all
         self._timeout = timeout
 
     def set_timeout(self, seconds: float) -> None:
@@ -208,11 +207,6 @@ class Connection(_LoggedIn):
         return reply
 
     @property
-    def in_turn(self) -> bool:
-        """Whether threads may take turns: the socket can be read without waiting."""
-        return self._in_turn is not None
-
-    @property
     def served(self) -> bool:
         """Return whether the server has executed scripts for this client."""
         return self._endpoint.served
@@ -225,7 +219,7 @@ class Connection(_LoggedIn):
     def owe(self) -> bool:
         """Note that `finish` must drop the replies to come; return False if that cannot be."""
         pending, self._pending = self._pending, 0
-        return self.in_turn and self.owed.add(pending)
+        return self._in_c and self.owed.add(pending)
 
     def batch(
         self,
@@ -403,6 +397,20 @@ class Connection(_LoggedIn):
         except OSError as error:
             raise self._broken(error) from error
 
+    def message(self, seconds: float) -> object:
+        """Return the next reply or message; None if none comes in *seconds*.
+
+        Raises:
+            ServerUnavailableError: the connection has ended.
+        """
+        try:
+            self.set_timeout(seconds)
+            return self._read()
+        except (BlockingIOError, TimeoutError):
+            return None
+        except (OSError, ParserError) as error:
+            raise self._broken(error) from error
+
     def drain(self, timeout: float) -> bool:
         """Read the replies that an interrupted caller left; return False if it is useless now."""
         try:
@@ -468,7 +476,7 @@ class Connection(_LoggedIn):
         self, error: Exception, timeout: float | None = None, *, sent: bool = True
     ) -> InterlockError:
         """Return what *error* means for a caller."""
-        if self.in_turn and passes_users(error.__traceback__):
+        if self._in_c and passes_users(error.__traceback__):
             raise error  # a signal handler raised it: a blocking socket calls nobody's code
         timed_out = isinstance(error, BlockingIOError | TimeoutError)
         what = f"no reply in {timeout or self._timeout:g} s" if timed_out else str(error)

@@ -14,8 +14,6 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    import threading
-    from collections import deque
     from collections.abc import Callable
 
     Ask = Callable[[Any, bytes, float], "int | list[int] | bytes | None"]
@@ -23,30 +21,17 @@ if TYPE_CHECKING:
     ExchangeAll = Callable[
         [tuple[Callable[[], int], ...], tuple[bytes, ...], list[Any], float, int, float], None
     ]
-    Receive = Callable[
-        [
-            threading.Lock,
-            threading.Lock | None,
-            socket.socket,
-            socket.socket | None,
-            list[bytes | int],
-            deque[object],
-            float,
-        ],
-        bool,
-    ]
     Send = Callable[[Any, bytes, float], None]
 
 _in_c: tuple[Ask, Exchange, Send] | None
-_receive_in_c: Receive | None = None
 _all_in_c: ExchangeAll | None = None
 try:
-    from interlock._links._exchange import ask, exchange, exchange_all, receive, send_all
+    from interlock._links._exchange import ask, exchange, exchange_all, send_all
 except ImportError:  # there was no compiler, or the C part is older than its source
     _in_c = None
 else:
     _in_c = ask, exchange, send_all
-    _receive_in_c, _all_in_c = receive, exchange_all
+    _all_in_c = exchange_all
 
 COMPILED = _in_c is not None
 """Whether the C part is there."""
@@ -99,7 +84,7 @@ class Methods(NamedTuple):
         exchange: sends, and returns the first bytes of the reply.
         send_all: sends.
         limit: sets the timeout of the socket.
-        receive: receives messages, if no other thread does; None if threads cannot take turns.
+        in_c: whether they are those in C: they call nobody's code.
         exchange_all: sends a command to each of several sockets of this sort, by their handles, and
             receives what `ask` would return; None if there is no such function.
     """
@@ -109,7 +94,7 @@ class Methods(NamedTuple):
     exchange: Exchange
     send_all: Send
     limit: Callable[[socket.socket, float], None]
-    receive: Receive | None = None
+    in_c: bool = False
     exchange_all: ExchangeAll | None = None
 
 
@@ -125,5 +110,5 @@ def methods_for(sock: socket.socket) -> Methods:
         sock.settimeout(None)
         # A socket of gevent or eventlet stays non-blocking: other greenlets run while it waits.
         if os.get_blocking(sock.fileno()):
-            return Methods(sock.fileno, *_in_c, kernel_timeout, _receive_in_c, _all_in_c)
+            return Methods(sock.fileno, *_in_c, kernel_timeout, True, _all_in_c)
     return Methods(sock, exchange_in_python, exchange_in_python, send_in_python, python_timeout)

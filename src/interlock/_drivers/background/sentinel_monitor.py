@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock._drivers.process import clock
 from interlock._drivers.process.lifecycle import report
-from interlock._links.resp import ReplyError
-from interlock._links.shared_connection import SharedConnection, meaning
+from interlock._links.connection import Connection
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ class SentinelMonitor:
     def _reset(self) -> None:
         # Reentrant: a signal handler may come in anywhere and use the client.
         self._change = threading.Condition(threading.RLock())
-        self._connection: SharedConnection | None = None
+        self._connection: Connection | None = None
         self._thread: threading.Thread | None = None
         # Whether the connection ends because there are newer credentials.
         self._closed = self._at_once = False
@@ -128,7 +127,7 @@ class SentinelMonitor:
             _ = self._change.wait_for(lambda: self._closed, seconds)
 
     def _listen(self) -> None:
-        connection = SharedConnection(self._endpoint, self._timeout)
+        connection = Connection(self._endpoint, self._timeout)
         if self._endpoint.login is not None:
             self._endpoint.login.follow(self)
             if self._closed:
@@ -145,12 +144,10 @@ class SentinelMonitor:
                 self._connection = None
             connection.close()
 
-    def _read(self, connection: SharedConnection) -> None:
+    def _read(self, connection: Connection) -> None:
         self._heard_at = asked_at = clock.now()
         while not self._closed:
-            _ = connection.receive_in_turn(PING_INTERVAL)
-            while connection.messages:
-                self._take(connection, meaning(connection.messages.popleft()))
+            self._take(connection.message(PING_INTERVAL))
             now = clock.now()
             if now - self._heard_at > 2 * PING_INTERVAL:
                 return
@@ -158,11 +155,9 @@ class SentinelMonitor:
                 asked_at = now
                 connection.send("PING")
 
-    def _take(self, connection: SharedConnection, message: Any) -> None:
-        """Handle a reply or message."""
-        if isinstance(message, Exception):
-            if not isinstance(message, ReplyError):
-                connection.raise_broken(message)
+    def _take(self, message: Any) -> None:
+        """Handle a reply or message, or None, or the server's error."""
+        if message is None or isinstance(message, Exception):
             return  # without the right to listen it is told by errors alone
         self._heard_at = clock.now()
         match message:
