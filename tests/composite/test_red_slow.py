@@ -20,7 +20,7 @@ PATIENCE = 40.0
 LINGER = 0.01
 """Seconds for which servers may still grant it after a quorum has."""
 FEW, MANY = 20, 40
-"""Acquires, whose replies a connection may leave unread, and more than that."""
+"""Acquires of which one server does not answer in time."""
 FIVE = pytest.mark.parametrize("own_servers", [5], indirect=True)
 
 
@@ -77,7 +77,7 @@ async def test_those_that_are_down_are_not_waited_for(own: Table) -> None:
 @pytest.mark.needs("gcc")
 @FIVE
 async def test_replies_that_nobody_waits_for_need_few_connections(own: Table) -> None:
-    """Later calls are sent behind them, until there are so many that the server seems dead."""
+    """Each connection is given up soon after enough others have answered."""
     clients, owner = own.clients(), own.owner()
     lock, slow = own.red(clients), own.servers[0]
     await _warm_up(own, owner, lock)
@@ -88,7 +88,7 @@ async def test_replies_that_nobody_waits_for_need_few_connections(own: Table) ->
         await owner.do(lock.release)
     slow.resume()
     # One more gives back, and one may just be closing.
-    assert _connections(slow) <= before + 2
+    await until(lambda: _connections(slow) <= before + 2, 5, "the others are closed")
     slow.pause()
     for _ in range(MANY):
         assert await owner.do(lock.acquire, timeout=PATIENCE)
@@ -99,7 +99,7 @@ async def test_replies_that_nobody_waits_for_need_few_connections(own: Table) ->
 
 @FIVE
 async def test_they_take_no_connection_from_others(own: Table) -> None:
-    """If each connection owes replies, one of them makes room for a call that cannot follow."""
+    """If the only connection waits for such a reply, it is soon free for another call."""
     urls, owner = [f"{each.url()}?max_connections=1" for each in own.servers], own.owner()
     clients = own.clients(urls)
     lock, other = own.red(clients), clients[0].lock("other")

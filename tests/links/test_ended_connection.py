@@ -139,16 +139,3 @@ def test_one_call_does_not_ask_all(
     assert fan_out.ask([(pool, _call(), 30.0) for pool in pools]) == [1, 1]
     for pool in pools:
         pool.close(30)
-
-
-def test_more_are_asked_than_one_call_can_ask(
-    redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They are asked one after another."""
-    monkeypatch.setattr(fan_out, "MOST", 1)
-    pools = [Pool(topology_of(Endpoint.from_url(redis_url))) for _ in range(2)]
-    questions = [(pool, _call(), 30.0) for pool in pools]
-    for _ in range(2):
-        assert fan_out.ask(questions) == [1, 1]
-    for pool in pools:
-        pool.close(30)

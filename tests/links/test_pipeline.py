@@ -13,8 +13,6 @@ from tests.recorder import Recorder
 from tests.support.patience import let_others_run
 
 from interlock._core.model.calls import Eval, Script
-from interlock._drivers.aio_fan_out import FanOut
-from interlock._drivers.aio_tasks import OwnTasks
 from interlock._links.endpoint import Endpoint
 from interlock._links.multiplexer import NodeMultiplexer
 from interlock._links.pipeline import Pipeline
@@ -24,7 +22,7 @@ from interlock.errors import ServerUnavailableError
 from interlock.options import Options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Coroutine
 
 SCRIPT: Script[object] = Script("script", "return ARGV[1]", lambda reply: reply)
 
@@ -96,7 +94,7 @@ async def test_a_command_in_a_hurry_has_its_time_however_it_is_written(
     """At once, before the turn ends or with it: it is given up like any other."""
     replies = [pipeline._send(b"x", 0.01) for _ in range(6)]
     await let_others_run()
-    assert recorder.writes == [b"x", b"xxxx", b"x"]
+    assert recorder.writes == [b"x"] * 6
 
     async with asyncio.timeout(30):
         outcomes = await asyncio.gather(*replies, return_exceptions=True)
@@ -109,7 +107,7 @@ async def test_a_command_in_a_hurry_has_its_time_however_it_is_written(
 async def test_who_wants_to_know_first_is_told_first(pipeline: Pipeline) -> None:
     """*then* is called before the waiter of the reply goes on.
 
-    So is the error in place of a reply. A reply is dropped if its waiter has gone.
+    A reply is dropped if its waiter has gone.
     """
     told: list[object] = []
     calls = [Eval(SCRIPT, ("x",), ()) for _ in range(4)]
@@ -124,9 +122,9 @@ async def test_who_wants_to_know_first_is_told_first(pipeline: Pipeline) -> None
     assert isinstance(await refused, ReplyError)
     assert [str(reply) for reply in told[1:]] == ["ERR no"]
     pipeline.close()
-    with pytest.raises(ServerUnavailableError) as lost:
+    with pytest.raises(ServerUnavailableError):
         await never
-    assert told[2:] == [lost.value]
+    assert len(told) == 2
 
 
 def strike(_: object) -> None:
@@ -147,32 +145,12 @@ async def test_a_ctrl_c_while_replies_are_read_ends_the_connection(pipeline: Pip
     second = pipeline.send(b"two")
     with pytest.raises(KeyboardInterrupt):
         pipeline.data_received(b":1\r\n:2\r\n")
-    assert told[0] == 1
-    assert isinstance(told[1], ServerUnavailableError)
+    assert told == [1]
     for slot in (struck, second):
         with pytest.raises(ServerUnavailableError):
             await slot
     with pytest.raises(ServerUnavailableError):
         _ = pipeline.send(b"three")
-
-
-async def test_a_ctrl_c_while_a_connection_ends_leaves_nobody_waiting(pipeline: Pipeline) -> None:
-    """All who wait get their errors, even if one is struck while it is told."""
-    strikes = [KeyboardInterrupt(), KeyboardInterrupt()]
-
-    def strike_twice(_: object) -> None:
-        if strikes:
-            raise strikes.pop()
-
-    struck = pipeline.begin(Eval(SCRIPT, ("x",), ()), 60.0, strike_twice)
-    second = pipeline.send(b"two")
-    with pytest.raises(KeyboardInterrupt):
-        pipeline.data_received(b":1\r\n")
-    assert not strikes
-    async with asyncio.timeout(20):
-        for slot in (struck, second):
-            with pytest.raises(ServerUnavailableError):
-                await slot
 
 
 def test_a_ctrl_c_before_replies_are_read_ends_the_connection(
@@ -192,66 +170,19 @@ def test_a_ctrl_c_before_replies_are_read_ends_the_connection(
     loop.close()
 
 
-class StruckSender:
-    """A sender that a Ctrl-C interrupts when it begins to judge an error."""
-
-    def __init__(self, pipeline: Pipeline) -> None:
-        self._pipeline = pipeline
-
-    def begin(
-        self, call: Eval[object], seconds: float | None, then: Callable[[object], None]
-    ) -> tuple[Pipeline, asyncio.Future[object]]:
-        """Send *call* on the connection."""
-        return self._pipeline, self._pipeline.begin(call, seconds or 60.0, then)
-
-    def judged(self, *_: object) -> Coroutine[Any, Any, object]:
-        """Judge nothing."""
-        raise KeyboardInterrupt
-
-    prepared = judged
-
-
-def test_a_ctrl_c_before_an_error_is_judged_ends_the_wait(redis_url: str) -> None:
-    """Nothing comes any more for the server that answered by the error."""
-    loop = asyncio.new_event_loop()
-    pipeline = loop.run_until_complete(Pipeline.open(Endpoint.from_url(redis_url), 60.0))
-
-    async def ask() -> None:
-        call = Eval(SCRIPT, ("x",), ())
-        call.packed = pack(("NONSENSE",))
-        _ = await FanOut([(StruckSender(pipeline), call)], OwnTasks().keep).replies()
-
-    asking = loop.create_task(ask())
-    with pytest.raises(KeyboardInterrupt):
-        loop.run_forever()
-    with pytest.raises(asyncio.CancelledError):
-        loop.run_until_complete(asyncio.wait_for(asking, 20))
-    pipeline.close()
-    loop.run_until_complete(let_others_run())
-    loop.close()
-
-
-class CancelledMeanwhile(asyncio.Future[None]):
-    """A future that a signal handler cancels just before its result is set."""
-
-    def set_result(self, result: None, /) -> None:
-        """Set *result*, which comes too late."""
-        _ = self.cancel()
-        super().set_result(result)
-
-
 async def test_a_handler_that_cancels_a_task_ends_no_connection(pipeline: Pipeline) -> None:
     """The replies to other tasks would be lost with it."""
-    fan_out = FanOut([(StruckSender(pipeline), Eval(SCRIPT, ("x",), ()))], OwnTasks().keep)
-    fan_out._over = CancelledMeanwhile()
-    asking = asyncio.create_task(fan_out.replies())
-    await let_others_run()
+
+    def cancel(_: object) -> None:
+        _ = cancelled.cancel()
+
+    cancelled = pipeline.begin(Eval(SCRIPT, ("x",), ()), 60.0, cancel)
     another = pipeline.send(b"another")
     pipeline.data_received(b":1\r\n:2\r\n")
     assert await another == 2
     assert not pipeline.dead
     with pytest.raises(asyncio.CancelledError):
-        await asking
+        await cancelled
 
 
 async def test_a_ctrl_c_while_a_command_is_sent_ends_the_connection(

@@ -25,8 +25,7 @@ from interlock._core.model.effects import (
     Step,
     Wait,
 )
-from interlock._drivers import wrong_type
-from interlock._drivers.aio_fan_out import FanOut
+from interlock._drivers import aio_fan_out, wrong_type
 from interlock._drivers.aio_tasks import Cancellations, OwnTasks
 from interlock._drivers.awaited_driver import AwaitedDriver
 from interlock._drivers.connected import ConnectedDriver, timeout_of
@@ -146,9 +145,11 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
             self._start_threads()
 
     async def _gather(self, effect: Gather) -> list[object]:
-        drivers = [self.of(session) for session, _ in effect.calls]
-        calls = [(driver, call) for driver, (_, call) in zip(drivers, effect.calls, strict=True)]
-        return await FanOut(calls, self._tasks.keep, effect.enough, effect.seconds).replies()
+        senders = [
+            partial(self.of(session).prepared, call, effect.seconds)
+            for session, call in effect.calls
+        ]
+        return await aio_fan_out.ask(senders, effect.enough)
 
     async def _perform(self, effect: Any) -> Any:
         if isinstance(effect, Listen):
@@ -218,42 +219,14 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
             return self.timeout
         return min(self.timeout, max(call.deadline - clock.now(), least))
 
-    # The methods that `FanOut` uses, also for operations of other clients.
-
-    def begin(
-        self, call: Eval[object], seconds: float | None, then: Callable[[object], None]
-    ) -> tuple[Pipeline, asyncio.Future[object]] | None:
-        """Send *call* if that can be done at once.
-
-        *then* is called with the reply, or with the error in its place. The reply may take
-        *seconds*, or as long as *call* says if that is None. Return the connection and the future
-        of the reply. If the reply is an error, pass it to `judged`.
-
-        Return None if `prepared` must send *call*. That includes a script that the connection has
-        not run before: the server may not know it, and then asks for its text.
-        """
-        if self._loop is not asyncio.get_running_loop():
-            return None
-        pipeline = self._multiplexer.ready(call)
-        if pipeline is None or call.script.sha not in pipeline.known or not self.started:
-            return None
-        return pipeline, pipeline.begin(call, self._limit(call, seconds), then)
-
-    async def judged(
-        self, pipeline: Pipeline, call: Eval[object], reply: object, seconds: float | None
-    ) -> object:
-        """Return the outcome of *call*, which *pipeline* answered with the error *reply*."""
-        limit = self._limit(call, seconds)
-        return await self._multiplexer.judged(pipeline, call, reply, limit)
-
     async def prepared(self, call: Eval[object], seconds: float | None) -> object:
-        """Set up everything that a hold needs, then send *call*; return its reply."""
-        await self._begin()
-        return await self._multiplexer.eval(call, self._limit(call, seconds))
+        """Set up everything that a hold needs, then send *call*; return its reply.
 
-    def _limit(self, call: Eval[object], seconds: float | None) -> float:
-        """Return the seconds that *call* may take, *seconds* unless that is None."""
-        return self._seconds(call, 0) if seconds is None else min(self.timeout, seconds)
+        It may take *seconds*, or as long as *call* says if that is None.
+        """
+        await self._begin()
+        limit = self._seconds(call, 0) if seconds is None else min(self.timeout, seconds)
+        return await self._multiplexer.eval(call, limit)
 
     def _bind(self) -> None:
         """Serve the running loop from now on.

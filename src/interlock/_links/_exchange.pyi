@@ -1,28 +1,8 @@
-import asyncio
 from collections.abc import Callable, Coroutine, Generator
-from contextvars import Context
 from types import CodeType, FrameType, ModuleType
 from typing import Any, Generic, Self, TypeVar
 
 _T = TypeVar("_T")
-
-class Answers:
-    came: int
-    served: bool
-    def __new__(
-        cls,
-        loop: asyncio.AbstractEventLoop,
-        error: type[Exception],
-        copy_context: Callable[[], Context],
-        cancelled: type[BaseException],
-        early: type[Exception],
-        /,
-    ) -> Self: ...
-    def __len__(self) -> int: ...
-    def __call__(self) -> None: ...
-    def expect(self, then: Callable[[object], None] | None, /) -> asyncio.Future[object]: ...
-    def take(self, data: bytes, /) -> list[object] | tuple[list[object], int, int]: ...
-    def forget(self) -> list[asyncio.Future[object]]: ...
 
 class Unawaited(Generic[_T]):
     _coroutine: Coroutine[Any, Any, _T]
@@ -40,15 +20,6 @@ def ask(
 ) -> int | list[int] | bytes | None: ...
 def boottime() -> float: ...
 def exchange(fileno: Callable[[], int], data: bytes, seconds: float, /) -> bytes: ...
-def exchange_all(
-    filenos: tuple[Callable[[], int], ...],
-    commands: tuple[bytes, ...],
-    replies: list[Any],
-    seconds: float,
-    least: int,
-    linger: float,
-    /,
-) -> None: ...
 def of_thread(key: object, make: Callable[[], _T], /) -> _T: ...
 def of_thread_unless(
     key: object,

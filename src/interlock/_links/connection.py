@@ -23,7 +23,6 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from interlock._links.exchange import encrypts, methods_for
-from interlock._links.owed import OwedReplies
 from interlock._links.replies import left, maybe_tls, refusal
 from interlock._links.resp import (
     ASKING,
@@ -116,8 +115,6 @@ class Connection(_LoggedIn):
     Attributes:
         replicas: as in `Link`.
         known: the digests of the scripts whose texts were sent on it.
-        owed: the replies that nobody waits for.
-        handle, exchange_all: as in `Methods`.
 
     Raises:
         ServerUnavailableError: no connection within about *timeout*.
@@ -138,7 +135,6 @@ class Connection(_LoggedIn):
         self._timeout = -1.0
         self._in_c = False
         self.replicas = self._pending = 0
-        self.owed = OwedReplies(self._socket, self._received)
         try:
             # Bound once: looking them up costs more than calling some of them.
             ways = methods_for(self._socket)
@@ -146,9 +142,9 @@ class Connection(_LoggedIn):
         except OSError as error:  # it has ended already
             self.close()
             raise self._broken(error, sent=False) from error
-        self.handle: Any = ways.handle
+        self._handle: Any = ways.handle
         self._ask, self._exchange, self._send_all, self._limit = ways[1:5]
-        self._in_c, self.exchange_all = ways.in_c, ways.exchange_all
+        self._in_c = ways.in_c
         self._timeout = timeout
 
     def set_timeout(self, seconds: float) -> None:
@@ -180,7 +176,7 @@ class Connection(_LoggedIn):
         # Bound first: Python 3.11 is slow to call attributes that are not methods.
         ask = self._ask
         try:
-            reply: Any = ask(self.handle, packed, timeout)
+            reply: Any = ask(self._handle, packed, timeout)
             if reply.__class__ is not bytes:
                 self._pending = 0
                 self._endpoint.served = True
@@ -214,12 +210,11 @@ class Connection(_LoggedIn):
     @property
     def owes(self) -> bool:
         """Return whether a reply is still to come, so that nobody else may use the connection."""
-        return self._pending + self.owed.count > 0
+        return self._pending > 0
 
-    def owe(self) -> bool:
-        """Note that `finish` must drop the replies to come; return False if that cannot be."""
-        pending, self._pending = self._pending, 0
-        return self._in_c and self.owed.add(pending)
+    def fileno(self) -> int:
+        """Return the file descriptor of the socket."""
+        return self._socket.fileno()
 
     def batch(
         self,
@@ -260,27 +255,6 @@ class Connection(_LoggedIn):
             for call in calls
         ]
         self._write(packed + self._inquire(calls))
-
-    def begin_with_others(self, call: Eval[object]) -> bytes:
-        """Return the command for *call*, which `exchange_all` sends; `heard` takes the reply."""
-        self._pending = 1
-        self._wait_command = None
-        return call.packed or pack_evalsha(call)
-
-    def heard(self, call: Eval[object], reply: Any, timeout: float) -> object:
-        """Return the outcome of *call* after *reply* from `exchange_all`, as `batch` would."""
-        if reply.__class__ is not bytes:
-            self._pending = 0
-            self._endpoint.served = True
-            return reply
-        if reply:
-            self._received.feed(reply)
-        self.set_timeout(timeout)
-        return self.finish([call], timeout).pop()
-
-    def silent(self, timeout: float) -> InterlockError:
-        """Return the error for a reply that did not come in *timeout* seconds."""
-        return self._broken(TimeoutError(), timeout)
 
     def finish(
         self,
@@ -357,7 +331,7 @@ class Connection(_LoggedIn):
     def _write(self, commands: list[bytes]) -> None:
         self._pending = len(commands)
         try:
-            self._send_all(self.handle, b"".join(commands), self._timeout)
+            self._send_all(self._handle, b"".join(commands), self._timeout)
         except OSError as error:
             raise self._broken(error) from error
 
@@ -368,9 +342,6 @@ class Connection(_LoggedIn):
         silent_for = 0.0
         self.set_timeout(timeout if meanwhile is None else min(timeout, TICK))
         try:
-            for _ in range(self.owed.count):
-                _ = self._read()
-            self.owed.count = 0
             while len(replies) < count:
                 try:
                     replies.append(self._read())
@@ -393,7 +364,7 @@ class Connection(_LoggedIn):
             ServerUnavailableError: the connection failed.
         """
         try:
-            self._send_all(self.handle, pack(parts), self._timeout)
+            self._send_all(self._handle, pack(parts), self._timeout)
         except OSError as error:
             raise self._broken(error) from error
 
@@ -415,9 +386,9 @@ class Connection(_LoggedIn):
         """Read the replies that an interrupted caller left; return False if it is useless now."""
         try:
             self.set_timeout(timeout)
-            for _ in range(self._pending + self.owed.count):
+            for _ in range(self._pending):
                 self._read()
-            self._pending = self.owed.count = 0
+            self._pending = 0
         except (OSError, ParserError):
             return False
         return not self._received.ready  # else the Ctrl-C has lost the beginning of a reply
@@ -460,7 +431,7 @@ class Connection(_LoggedIn):
         reply = self._received.gets()
         deadline = 0.0
         while reply is False:
-            data = self._exchange(self.handle, b"", self._timeout)
+            data = self._exchange(self._handle, b"", self._timeout)
             if not data:
                 raise ConnectionResetError("the server closed the connection")
             self._received.feed(data)

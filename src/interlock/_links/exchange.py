@@ -18,20 +18,15 @@ if TYPE_CHECKING:
 
     Ask = Callable[[Any, bytes, float], "int | list[int] | bytes | None"]
     Exchange = Callable[[Any, bytes, float], bytes]
-    ExchangeAll = Callable[
-        [tuple[Callable[[], int], ...], tuple[bytes, ...], list[Any], float, int, float], None
-    ]
     Send = Callable[[Any, bytes, float], None]
 
 _in_c: tuple[Ask, Exchange, Send] | None
-_all_in_c: ExchangeAll | None = None
 try:
-    from interlock._links._exchange import ask, exchange, exchange_all, send_all
+    from interlock._links._exchange import ask, exchange, send_all
 except ImportError:  # there was no compiler, or the C part is older than its source
     _in_c = None
 else:
     _in_c = ask, exchange, send_all
-    _all_in_c = exchange_all
 
 COMPILED = _in_c is not None
 """Whether the C part is there."""
@@ -85,8 +80,6 @@ class Methods(NamedTuple):
         send_all: sends.
         limit: sets the timeout of the socket.
         in_c: whether they are those in C: they call nobody's code.
-        exchange_all: sends a command to each of several sockets of this sort, by their handles, and
-            receives what `ask` would return; None if there is no such function.
     """
 
     handle: object
@@ -95,7 +88,6 @@ class Methods(NamedTuple):
     send_all: Send
     limit: Callable[[socket.socket, float], None]
     in_c: bool = False
-    exchange_all: ExchangeAll | None = None
 
 
 def encrypts(sock: socket.socket) -> bool:
@@ -110,5 +102,5 @@ def methods_for(sock: socket.socket) -> Methods:
         sock.settimeout(None)
         # A socket of gevent or eventlet stays non-blocking: other greenlets run while it waits.
         if os.get_blocking(sock.fileno()):
-            return Methods(sock.fileno, *_in_c, kernel_timeout, True, _all_in_c)
+            return Methods(sock.fileno, *_in_c, kernel_timeout, True)
     return Methods(sock, exchange_in_python, exchange_in_python, send_in_python, python_timeout)

@@ -4,8 +4,9 @@ Commands that gather in a turn of the loop are written together, and answered in
 
 Rules:
 
-* Every command has a slot. A task that stops waiting leaves the slot behind, and its reply is
-  dropped when it comes. So nobody ever reads a reply to somebody else.
+* Every command has a slot: a future, in the order of the commands. A task that stops waiting leaves
+  the slot behind, and its reply is dropped when it comes. So nobody ever reads a reply to somebody
+  else.
 * If the server has nothing to do, a command is written at once. Otherwise commands gather. They are
   written when they are as many as the server still has to answer, or when the turn ends. A turn in
   which many tasks run is long, and the server should work meanwhile.
@@ -17,13 +18,12 @@ redis-py connects and logs in; then its transport is given to this protocol.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from interlock._core.model.foreign_text import safe
 from interlock._core.model.messages import TELL
-from interlock._links.answers import answers
-from interlock._links.deadlines import Deadlines
 from interlock._links.replies import FULL, TOO_MANY, error_code, left, maybe_tls, refusal
 from interlock._links.resp import (
     ASKING,
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
     from interlock._core.model.calls import Eval
     from interlock._links.endpoint import Endpoint
+
+    Then = Callable[[object], None]
 
 FEW = 4
 """Fewer commands than this are not worth a write while the server has something to do."""
@@ -74,11 +76,10 @@ class Pipeline(asyncio.Protocol):
         self._last: asyncio.Future[object] | None = None
         self._timeout = timeout
         self._loop = asyncio.get_running_loop()
-        self._slots = answers(self._loop)
-        self._replies = Replies(self._slots.take)
+        self._slots: deque[tuple[asyncio.Future[object], Then | None]] = deque()
+        self._replies = Replies()
+        self._came = 0
         self._out: list[bytes] = []
-        self._hurried: list[tuple[asyncio.Future[object], float]] = []
-        self._deadlines = Deadlines(self._loop, self._give_up)
         self._check: asyncio.TimerHandle | None = None
         self._writer: Any = None
         self._login = endpoint.login
@@ -169,7 +170,7 @@ class Pipeline(asyncio.Protocol):
         self,
         call: Eval[object],
         seconds: float,
-        then: Callable[[object], None] | None = None,
+        then: Then | None = None,
     ) -> asyncio.Future[object]:
         """Send *call*; return the future of its reply.
 
@@ -278,15 +279,15 @@ class Pipeline(asyncio.Protocol):
     def send(
         self,
         packed: bytes,
-        then: Callable[[object], None] | None = None,
+        then: Then | None = None,
         more: bool = False,
     ) -> asyncio.Future[object]:
         """Send *packed*; return the future of its reply.
 
         Args:
             packed: the command.
-            then: called with the undecoded reply, or with the error in its place, before the caller
-                resumes. It is not called if the caller has gone. It must not raise.
+            then: called with the undecoded reply before the caller resumes. It is not called if
+                the caller has gone, or no reply comes. It must not raise.
             more: whether another command follows at once, to be written together with it.
 
         Raises:
@@ -296,10 +297,10 @@ class Pipeline(asyncio.Protocol):
             why = f": {self._why}" if self._why else ""
             message = f"lost the connection to {self.where}{why}"
             raise ServerUnavailableError(message, transient=True)
-        slots, out = self._slots, self._out
+        slots, out, slot = self._slots, self._out, self._loop.create_future()
         try:
             under_way = len(slots)
-            slot = slots.expect(then)
+            slots.append((slot, then))
             if under_way or more:
                 under_way -= len(out)
                 if not out:
@@ -315,7 +316,7 @@ class Pipeline(asyncio.Protocol):
             self._die("a command was interrupted while it was sent")
             raise
         if self._check is None:
-            self._check = self._loop.call_later(self._timeout, self._check_alive, slots.came)
+            self._check = self._loop.call_later(self._timeout, self._check_alive, self._came)
         return slot
 
     def send_all(self, commands: Sequence[bytes]) -> list[asyncio.Future[object]]:
@@ -335,23 +336,18 @@ class Pipeline(asyncio.Protocol):
         Return *slot*. Errors as `eval`.
         """
         if seconds < self._timeout:
-            if self._out:
-                self._hurried.append((slot, seconds))
-            else:
-                self._deadlines.add((slot, seconds))
+            self._flush()  # the server's time begins here: a crowded loop is not its fault
+            timer = self._loop.call_later(seconds, self._give_up, slot, seconds)
+            slot.add_done_callback(lambda _: timer.cancel())
         return slot
 
     def _flush(self) -> None:
         try:
             out, self._out = self._out, []
-            hurried, self._hurried = self._hurried, []
             if self._ended:
                 return
             if out:
                 self._transport.write(b"".join(out))
-            # The server's time begins here: delays in a crowded loop are not its fault.
-            if hurried:
-                self._deadlines.add(*hurried)
         except BaseException:
             # A Ctrl-C struck. Commands may never be written, and their replies would be others'.
             self._die("commands were interrupted while they were sent")
@@ -364,18 +360,29 @@ class Pipeline(asyncio.Protocol):
         self._check = None
         if not self._slots:
             return
-        if answers_before == self._slots.came:
+        if answers_before == self._came:
             self._die(f"no reply in {self._timeout:g} s")
         else:
-            self._check = self._loop.call_later(self._timeout, self._check_alive, self._slots.came)
+            self._check = self._loop.call_later(self._timeout, self._check_alive, self._came)
 
     def data_received(self, data: bytes) -> None:
         """Put each reply into the slot whose turn it is."""
         try:
-            _ = self._replies.read(data)
+            replies, slots = self._replies.read(data), self._slots
+            self._came += len(replies)
+            for reply in replies:
+                slot, then = slots[0]
+                if not slot.done():
+                    if then is not None:
+                        then(reply)
+                    try:  # noqa: SIM105 - faster than `suppress`
+                        slot.set_result(reply)
+                    except asyncio.InvalidStateError:
+                        pass  # a signal handler has cancelled it just now
+                del slots[0]  # last: if a Ctrl-C strikes before, its waiter is told, too
             if self._replies.wrong:
                 self._die(f"it answered nonsense: {self._replies.wrong}")
-            if not self.served and self._slots.served:
+            if not self.served and any(not isinstance(reply, ReplyError) for reply in replies):
                 self.served = self._endpoint.served = True
         except IndexError as error:
             # It came before any question.
@@ -406,9 +413,9 @@ class Pipeline(asyncio.Protocol):
             self._login.leave(self)
         if self._check is not None:
             self._check.cancel()
-        self._deadlines.close()
         self._transport.abort()
-        self._fail_all(self._slots.forget())
+        slots, self._slots = self._slots, deque()
+        self._fail_all([slot for slot, _ in slots])
 
     def _fail_all(self, slots: list[asyncio.Future[object]]) -> None:
         try:

@@ -51,8 +51,6 @@ class NodePool:
         self._endpoint = endpoint
         self._limit = endpoint.max_connections or MAX_CONNECTIONS
         self._idle: deque[Connection] = deque()
-        # Those that owe replies that nobody waits for.
-        self._owing: deque[Connection] = deque()
         # Weak: a connection that a Ctrl-C drops between two steps is no longer open, and nobody
         # waits for it.
         self._open: weakref.WeakSet[Connection] = weakref.WeakSet()
@@ -102,7 +100,10 @@ class NodePool:
 
         The caller must give it back by `take_back` or `failed`.
         """
-        return _last(self._idle)
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
 
     def take_back(self, connection: Connection) -> None:
         """Take a connection back; one that still owes a reply is closed."""
@@ -113,50 +114,22 @@ class NodePool:
             if self._waiting or self._closed:
                 self._given()
 
-    def set_aside(self, connection: Connection) -> None:
-        """Take back a connection whose replies nobody waits for; `owing` returns it later."""
-        if self._closed or not connection.owe():
-            self.discard(connection)
-            return
-        self._owing.append(connection)
-        if self._waiting or self._closed:
-            self._given()
+    def shrink(self) -> None:
+        """Close the connection that was idle longest, unless it is the only one."""
+        if len(self._idle) > 1:
+            with suppress(IndexError):  # another thread has taken it
+                self.discard(self._idle.popleft())
 
-    def owing(self) -> Connection | None:
-        """Return a connection that owes replies, but can be written to; None if there is none.
-
-        `Connection.finish` drops these replies. Give it back as for `idle`.
-        """
-        return _last(self._owing)
-
-    def settled(self) -> Connection | None:
-        """Return a connection that has got all replies that it owed; None if there is none.
-
-        Give it back as for `idle`.
-        """
-        for _ in range(len(self._owing)):
-            try:
-                connection = self._owing.popleft()
-            except IndexError:
-                return None
-            try:
-                failed = connection.owed.caught_up()
-            except BaseException:
-                self.discard(connection)
-                raise
-            if failed:
-                self.discard(connection)
-            elif connection.owes:
-                self.set_aside(connection)
-            else:
-                return connection
-        return None
-
-    def batch(self, calls: Sequence[Eval[object]], timeout: float) -> list[object]:
-        """Run *calls* in one write; errors as `Connection.batch`."""
+    def batch(
+        self,
+        calls: Sequence[Eval[object]],
+        timeout: float,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> list[object]:
+        """Run *calls* in one write; arguments and errors as `Connection.batch`."""
         connection = self._take(timeout)
         try:
-            replies = connection.batch(calls, timeout)
+            replies = connection.batch(calls, timeout, meanwhile)
         except BaseException as error:
             self.failed(connection, error)
             raise
@@ -165,8 +138,6 @@ class NodePool:
 
     def log_in_anew(self) -> None:
         """Log in anew on the idle connections that have older credentials."""
-        while (connection := self.owing()) is not None:
-            self.discard(connection)
         for _ in range(len(self._idle)):
             try:
                 connection = self._idle.popleft()
@@ -202,12 +173,9 @@ class NodePool:
         while True:
             if self._closed:
                 raise ended(self._endpoint, has_left=self.has_left)
-            connection = self.idle() or self.settled() or self._another(deadline)
+            connection = self.idle() or self._another(deadline)
             if connection is not None:
                 return connection
-            if (owing := self.owing()) is not None:
-                self.discard(owing)  # else all may owe replies, and none ever comes back
-                continue
             if time.monotonic() >= deadline:
                 raise ServerUnavailableError(
                     f"all {self._limit} connections to {self._endpoint.where} were busy for "
@@ -289,7 +257,7 @@ class NodePool:
             self._drop_idle()
 
     def _drop_idle(self) -> None:
-        while (connection := self.idle() or self.owing()) is not None:
+        while (connection := self.idle()) is not None:
             self.discard(connection)
 
     def discard(self, connection: Connection) -> None:
@@ -300,14 +268,6 @@ class NodePool:
             # After a Ctrl-C its traceback may keep the connection, and `close` would wait for it.
             self._open.discard(connection)
             self._wake()
-
-
-def _last(connections: deque[Connection]) -> Connection | None:
-    """Take out the connection that was used last; None if there is none."""
-    try:
-        return connections.pop()
-    except IndexError:
-        return None
 
 
 class Pool:

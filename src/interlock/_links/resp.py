@@ -169,18 +169,12 @@ class Replies:
     A Ctrl-C may lose what is just being fed, and the replies in it. It loses nothing that was fed
     before.
 
-    Args:
-        parse: parses them, as `parse_all` does; it may keep the replies to itself.
-
     Attributes:
         ready: the replies that were fed and not taken yet.
         wrong: why no further reply can be read; empty while all is well.
     """
 
-    def __init__(
-        self, parse: Callable[[bytes], list[object] | tuple[list[object], int, int]] | None = None
-    ) -> None:
-        self._parse = parse
+    def __init__(self) -> None:
         self.ready: deque[object] = deque()
         self.wrong = ""
         # How many bytes the next reply lacks at least, and the pieces of it. They change together,
@@ -197,7 +191,7 @@ class Replies:
                 self._begun = missing, pieces
                 return []
             data = b"".join(pieces)
-        found = parse_all(data, ReplyError) if self._parse is None else self._parse(data)
+        found = parse_all(data, ReplyError)
         if isinstance(found, list):
             self._begun = _NOTHING
             return found
