@@ -267,3 +267,76 @@ def test_an_interrupted_question_is_asked_again(monkeypatch: pytest.MonkeyPatch)
         patch.setattr(threading.Thread, "start", struck)
         asking.get_credentials()
     assert asking.get_credentials() == ("app", "pw")
+
+
+class Moody:
+    """A provider that gives the right answer, fails, or hangs."""
+
+    def __init__(self) -> None:
+        self.mood = "well"
+        self.asked = 0
+        self.gone_on = threading.Event()
+
+    def __call__(self) -> tuple[str, str, float]:
+        """Return the credentials, which work for a long time."""
+        self.asked += 1
+        if self.mood == "fails":
+            raise OSError("no secrets today")
+        if self.mood == "hangs":
+            self.gone_on.wait(60)
+        return "app", "wonder", 600.0
+
+
+@pytest.fixture
+def moody() -> Iterator[Moody]:
+    """Give a provider."""
+    provider = Moody()
+    yield provider
+    provider.gone_on.set()
+
+
+@pytest.mark.parametrize("mood", ["fails", "hangs"])
+async def test_a_provider_that_fails_loses_no_hold(stage: Stage, moody: Moody, mood: str) -> None:
+    """Before the first renewal, which needs a connection of its own: the former answer serves."""
+    with RedisServer(users=["app on >wonder ~* &* +@all"]) as server:
+        client = stage.client(url_of(server), credentials=moody, lease=1.5)
+        owner = stage.owner()
+        lock = client.lock("name")
+        await owner.do(lambda: lock.acquire(timeout=5))
+        hold = await owner.do(lambda: lock.hold)
+        moody.mood = mood
+        await asyncio.sleep(3)  # two leases of a real server
+        assert hold.valid
+        await owner.do(lock.release)
+        await stage.end()
+
+
+def test_the_former_answer_serves_until_it_is_refused(moody: Moody) -> None:
+    """A caller that has one waits shortly; without one that serves it waits, and is told."""
+    asking = login.Login(moody)
+    asking.limit = 1.0
+    assert asking.now() == (("app", "wonder"), 1)
+    for mood in ("fails", "hangs"):
+        moody.mood = mood
+        began = time.monotonic()
+        assert asking.now() == (("app", "wonder"), 1)
+        assert asyncio.run(asking.now_async()) == (("app", "wonder"), 1)
+        assert time.monotonic() - began < asking.limit
+    asking.doubt(1)
+    with pytest.raises(ServerUnavailableError, match="the provider hangs"):
+        asking.now()
+
+
+def test_a_provider_that_hung_is_asked_again(moody: Moody) -> None:
+    """A call that hangs is left behind, and so are a few; what it answers late is no news."""
+    asking = login.Login(moody)
+    asking.limit = 0.1
+    moody.mood = "hangs"
+    for _ in range(2 * login.MOST):
+        with pytest.raises(ServerUnavailableError, match="the provider hangs"):
+            asking.now()
+    assert moody.asked == login.MOST
+    moody.gone_on.set()
+    wait_until(lambda: asking.version == 1, 10, "it has answered")
+    moody.mood = "well"
+    assert asking.now() == (("app", "wonder"), 1)

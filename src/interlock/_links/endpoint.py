@@ -327,6 +327,7 @@ class Endpoint:
     def _connect(self, timeout: float) -> Any:
         if self._prepare is not None:
             _ = self._prepare()
+        answered = None
         if self._plain:
             limit = min(timeout, self.connect_timeout or timeout)
             connection: Any = PlainConnection(self._kwargs, timeout, limit)
@@ -341,7 +342,7 @@ class Endpoint:
             if not isinstance(error, Exception) or isinstance(error, InterlockError):
                 raise
             # Any error: a credential provider of the user's may raise anything.
-            raise self.unconnected(error) from error
+            raise self._refused(error, answered) from error
         self.seen = True
         return connection
 
@@ -385,9 +386,18 @@ class Endpoint:
             await connection.disconnect(nowait=True)
             if not isinstance(error, Exception) or isinstance(error, InterlockError):
                 raise
-            raise self.unconnected(error) from error
+            raise self._refused(error, answered) from error
         self.seen = True
         return connection
+
+    def _refused(
+        self, error: Exception, answered: tuple[tuple[str, ...], int] | None
+    ) -> ServerUnavailableError:
+        """Return what *error* means for a caller that logged in with what was *answered*."""
+        failure = self.unconnected(error)
+        if self.login is not None and answered is not None and failure.code == "WRONGPASS":
+            self.login.doubt(answered[1])
+        return failure
 
     async def ask_async(self, connection: Any, *command: str) -> Any:
         """Return the reply to *command* on a *connection* made by `connect_async`.

@@ -3,7 +3,10 @@
 Rules:
 
 * The user's provider may raise, hang or call ``sys.exit``. It runs in a thread of its own, for all
-  callers that ask at the same time, and a caller waits a limited time.
+  callers that ask at the same time, and a caller waits a limited time. A call that hangs is left
+  behind, and the next caller asks anew, while there are few of these.
+* The former answer serves until a server refuses it: a caller that has one waits only shortly for a
+  new one, and a provider that fails or hangs is no reason to connect to nothing.
 * `version` grows with each other answer. A connection notes the version that it logged in with.
 * While there are connections, a thread asks again before the answer ends. After a change it tells
   every follower, and again ever more rarely. A connection may be busy, or the server may not know
@@ -31,6 +34,10 @@ if TYPE_CHECKING:
 
 LIMIT = 3.0
 """Seconds after which a provider that does not answer hangs."""
+SHORTLY = 0.25
+"""Seconds that a caller waits for a new answer while the former one serves."""
+MOST = 4
+"""How many calls of a provider may hang at a time."""
 EVERY = 60.0
 """Seconds after which a provider is asked again that does not say how long its answer works."""
 EARLY = 0.8
@@ -76,10 +83,13 @@ class Login:
         # At most one entry: `setdefault` lets one caller in, wherever a signal strikes. The key is
         # the process: a forked child has none of its parent's threads.
         self._asked: dict[int, Future[tuple[tuple[str, ...], int]]] = {}
+        self._asked_at = 0.0
+        self._number = self._adopted = 0
+        self._left_behind: list[Future[tuple[tuple[str, ...], int]]] = []
         self._followers: weakref.WeakSet[Follower] = weakref.WeakSet()
         self._bell = threading.Event()
         self._keeper: tuple[int, threading.Thread] | None = None
-        self._refused = -1
+        self._refused = self._doubted = -1
 
     def get_credentials(self) -> Any:
         """Return what the provider answers now; errors as `now`."""
@@ -88,13 +98,15 @@ class Login:
     def now(self) -> tuple[tuple[str, ...], int]:
         """Return what the provider answers now, and the version of that answer.
 
+        If it gives none, its former answer serves, unless a server has refused that.
+
         Raises:
             ServerUnavailableError: it raised, hangs, or answered with something else.
         """
         try:
-            return self._ask().result(self.limit)
-        except NotYet:
-            raise self._hangs() from None
+            return self._ask().result(self._patience())
+        except (NotYet, ServerUnavailableError) as error:
+            return self._former(error)
 
     async def now_async(self) -> tuple[tuple[str, ...], int]:
         """Do the same as `now`, without blocking the event loop."""
@@ -104,9 +116,27 @@ class Login:
         # Read its error: this caller may have gone when it comes.
         asked.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
-            return await asyncio.wait_for(asyncio.shield(asked), self.limit)
-        except TimeoutError:
-            raise self._hangs() from None
+            return await asyncio.wait_for(asyncio.shield(asked), self._patience())
+        except (TimeoutError, ServerUnavailableError) as error:
+            return self._former(error)
+
+    def _patience(self) -> float:
+        """Return the seconds to wait for an answer."""
+        return min(SHORTLY, self.limit) if self._serves() else self.limit
+
+    def _serves(self) -> bool:
+        """Return whether there is an answer, and no server has refused it."""
+        return self.version > 0 and not self.doubted
+
+    def _former(self, error: Exception) -> tuple[tuple[str, ...], int]:
+        """Return the former answer, where *error* has come in place of a new one.
+
+        Raises:
+            ServerUnavailableError: there is none that serves.
+        """
+        if self._serves():
+            return self._answer, self.version
+        raise error if isinstance(error, ServerUnavailableError) else self._hangs() from None
 
     def follow(self, follower: Follower) -> None:
         """Tell *follower* of new credentials until `leave`, or for as long as it lives."""
@@ -148,47 +178,74 @@ class Login:
     @property
     def doubted(self) -> bool:
         """Whether a server has refused the newest credentials."""
-        return self._refused == self.version
+        return self.version in (self._refused, self._doubted)
+
+    def doubt(self, version: int) -> None:
+        """Note that a server refused the answer of that *version* to a new connection."""
+        self._doubted = max(self._doubted, version)
 
     def refused(self, error: Exception) -> None:
         """Note that a server refused the newest credentials on an open connection; log it once."""
-        if not self.doubted:
+        if self._refused != self.version:
             self._refused = self.version
             extra = {"event": "credentials.refused", "detail": str(error)}
             _LOGGER.warning("%s; open connections keep the former ones", error, extra=extra)
 
     def _ask(self) -> Future[tuple[tuple[str, ...], int]]:
         process, fresh = os.getpid(), Future[tuple[tuple[str, ...], int]]()
+        self._leave_behind(process)
         try:
             asked = self._asked.setdefault(process, fresh)
             if asked is fresh:
+                self._asked_at, self._number = self._clock(), self._number + 1
                 threading.Thread(
-                    target=self._answer_to, args=(process, fresh), name="interlock-ask", daemon=True
+                    target=self._answer_to,
+                    args=(process, fresh, self._number),
+                    name="interlock-ask",
+                    daemon=True,
                 ).start()
         except BaseException as error:
             # No thread can start, or a signal struck: the next caller must be able to ask.
-            if self._asked.get(process) is fresh:
-                del self._asked[process]
+            self._forget(process, fresh)
             if not isinstance(error, RuntimeError):
                 raise
             fresh.set_exception(_failed(error, transient=self.version > 0))
             return fresh
         return asked
 
-    def _answer_to(self, process: int, asked: Future[tuple[tuple[str, ...], int]]) -> None:
+    def _leave_behind(self, process: int) -> None:
+        """Forget a question that has hung for too long, unless too many hang already."""
+        asked = self._asked.get(process)
+        if asked is None or self._clock() < self._asked_at + self.limit:
+            return
+        self._left_behind = [each for each in self._left_behind if not each.done()]
+        if len(self._left_behind) < MOST - 1:
+            self._left_behind.append(asked)
+            self._forget(process, asked)
+
+    def _forget(self, process: int, asked: Future[tuple[tuple[str, ...], int]]) -> None:
+        """Let the next caller ask, unless another one has asked since."""
+        if self._asked.get(process) is asked:
+            _ = self._asked.pop(process, None)
+
+    def _answer_to(
+        self, process: int, asked: Future[tuple[tuple[str, ...], int]], number: int
+    ) -> None:
         try:
             answer, seconds = _read(self._provider())
         except BaseException as error:  # noqa: BLE001 - the user's code, in a thread of ours
-            _ = self._asked.pop(process, None)
+            self._forget(process, asked)
             asked.set_exception(_failed(error, transient=self.version > 0))
             return
-        self._until = self._clock() + seconds * EARLY
-        if answer != self._answer:
+        late, self._adopted = number < self._adopted, max(number, self._adopted)
+        if not late:  # else a newer question was answered before
+            self._until = self._clock() + seconds * EARLY
+        if not late and answer != self._answer:
             self._answer = answer
             self.version += 1
             if self._kept():
                 self._bell.set()
-        _ = self._asked.pop(process, None)
+        self._forget(process, asked)
         asked.set_result((answer, self.version))
 
     def rests_for(self, pause: float) -> float:
@@ -225,7 +282,10 @@ class Login:
         if self._clock() >= self._until:
             try:
                 failure = ""
-                _ = self.get_credentials()
+                _ = self._ask().result(self.limit)
+            except NotYet:
+                failure = str(self._hangs())
+                self._until = self._clock() + 1.0
             except ServerUnavailableError as error:
                 failure = str(error)
                 self._until = self._clock() + 1.0
@@ -250,7 +310,9 @@ def _keep(ref: weakref.ref[Login]) -> None:
         told, pause, failure = login.turn(told, pause)
         if failure and not failing:
             extra = {"event": "credentials.failing", "detail": failure}
-            _LOGGER.warning("%s; open connections keep the former ones", failure, extra=extra)
+            _LOGGER.warning(
+                "%s; the former ones serve until a server refuses them", failure, extra=extra
+            )
         failing = failing if failure is None else failure
         del login
 
