@@ -92,7 +92,6 @@ def lint(session: nox.Session) -> None:
         "ruff format --check .",
         "lint-imports --no-logo",
         "python tools/make_sync.py --check",
-        "python tools/make_commands.py --check",
         "python -m tools.make_names --check",
     )
 
@@ -469,7 +468,6 @@ def check_sdist(session: nox.Session, sdist: Path, place: Path) -> None:
     session.install(str(sdist), "ruff")
     with session.chdir(unpacked):
         session.run("python", "tools/make_sync.py", "--check")
-        session.run("python", "tools/make_commands.py", "--check")
 
 
 def interpreters(session: nox.Session) -> list[str]:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import argparse
 import ast
+import re
 import sys
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from tools.make_commands import parsers
+from tools.commands import parsers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,14 +24,17 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference" / "names.md"
 HEAD = """\
-# What 0.1 has
+# All public names
 
-These are all names that are public. A name that is not here is not for you, even if it can be
-imported, and may change at any time. `tools/make_names.py` writes this page from the source.
+This page is for you if you want to know whether a name is public. A name that is not here is not
+for you, even if it can be imported, and may change at any time. `tools/make_names.py` writes this
+page from the source.
 
-The objects of a client are made by its factories. Of other classes the list has the arguments.
-Values are the defaults. `Permit < Hold` has all that `Hold` has.
+The members of a class stand below it. The objects of a client are made by its factories, and of
+other classes the list has the arguments. Values are the defaults. `Permit < Hold` has all that
+`Hold` has.
 """
+WIDTH = 100
 FACES = ("interlock", "interlock.asyncio")
 """Their classes are made by factories."""
 MODULES = {
@@ -66,7 +70,7 @@ def page() -> str:
     for module, said in MODULES.items():
         parts += _section(f"interlock.{module}", list(_lines(f"interlock.{module}")), said)
     parts += _section("pytest", list(_fixtures()), "fixtures that pytest finds by itself")
-    said = "its words and their options; [the reference](commands.md) says what they do"
+    said = "its words and their options; [the reference](cli.md) says what they do"
     parts += _section("The command", list(_command()), said)
     return "\n".join(parts)
 
@@ -74,7 +78,25 @@ def page() -> str:
 def _section(title: str, lines: Sequence[str], said: str) -> list[str]:
     shown = f"`{title}`" if title.startswith("interlock") else title
     about = [f"{said[0].upper()}{said[1:]}:", ""] if said else []
-    return [f"## {shown}", "", *about, "```text", *lines, "```", ""]
+    return [f"## {shown}", "", *about, "```text", *_indented(lines), "```", ""]
+
+
+def _indented(lines: Sequence[str]) -> Iterator[str]:
+    """Yield *lines*, those of a class's members below its own, as many in a line as it holds."""
+    name, row = "", ""
+    for line in lines:
+        if not name or not line.startswith(f"{name}."):
+            yield from filter(None, [row])
+            yield line
+            head = re.split(r"[( ]", line, maxsplit=1)[0]
+            name, row = "" if "." in head else head, ""
+            continue
+        member = line.removeprefix(f"{name}.")
+        if row and len(row) + len(member) + 3 > WIDTH:
+            yield row
+            row = ""
+        row = f"{row}   {member}" if row else f"    {member}"
+    yield from filter(None, [row])
 
 
 # The source.

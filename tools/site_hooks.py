@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
+import runpy
 import textwrap
 from pathlib import Path
 
@@ -25,6 +26,7 @@ NOT_SIMPLE = re.compile(
 NOT_OURS = ("open(", "contextlib.closing(")
 """What a ``with`` statement enters that is the same for tasks."""
 CHANGELOG_MARK = "<!-- CHANGELOG.md -->"
+COMMANDS_MARK = "<!-- COMMANDS -->"
 OPENS = re.compile(r"^with interlock\.connect\(|enter_context\(interlock\.connect\(", re.MULTILINE)
 FOR_TASKS = re.compile(r"^asyncio\.run\(main\(\)\)\n\Z", re.MULTILINE)
 SAME_IN_TRIO = re.compile(r"interlock\.asyncio|import asyncio|asyncio\.(?:run|sleep)\(")
@@ -174,6 +176,14 @@ def with_changelog(markdown: str) -> str:
     return markdown.replace(CHANGELOG_MARK, text[text.index("\n## ") + 1 :])
 
 
+def with_commands(markdown: str) -> str:
+    """Return the page with the options of every command in place of their mark."""
+    if COMMANDS_MARK not in markdown:
+        return markdown
+    commands = runpy.run_path(str(Path(__file__).with_name("commands.py")))
+    return markdown.replace(COMMANDS_MARK, commands["sections"]())
+
+
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Return the page with tabs, and with the changelog; mkdocs calls this."""
-    return FENCE.sub(tabs, with_changelog(markdown))
+    """Return the page with tabs, the changelog and the commands; mkdocs calls this."""
+    return FENCE.sub(tabs, with_commands(with_changelog(markdown)))

@@ -2,7 +2,7 @@
 
 It is for programs that use `redis.Redis.lock`.
 ``redis.lock(name, lock_class=interlock.redis_py.Lock)`` is all that changes. The differences are in
-docs/how-to/redis-py.md; `interlock.asyncio.redis_py` is the same for `redis.asyncio`.
+docs/coming/redis-py.md; `interlock.asyncio.redis_py` is the same for `redis.asyncio`.
 """
 
 from __future__ import annotations

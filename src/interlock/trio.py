@@ -2,7 +2,7 @@
 
 ``await trio.lowlevel.checkpoint()`` and cancel scopes work as everywhere in trio. The owner of a
 lock is the task that acquired it. The parts that are about event loops only are not here: a hold
-cancels a scope by ``hold.on_lost(scope.cancel)``. See docs/how-to/trio.md.
+cancels a scope by ``hold.on_lost(scope.cancel)``. See docs/how-to/asyncio.md.
 """
 
 from __future__ import annotations

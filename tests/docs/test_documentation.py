@@ -35,18 +35,16 @@ EXAMPLES = [
     if str(block.values[1]).startswith(STANDING_ALONE)
 ]
 RUN_BY = {
-    "docs/explanation/owners.md": ("tests/hosts/test_owners_in_hosts.py",),
-    "docs/how-to/celery.md": ("tests/hosts/test_celery.py",),
+    "docs/coming/redis-py.md": ("tests/hosts/test_redis_py.py",),
+    "docs/how-to/asyncio.md": ("tests/hosts/test_redis_py.py",),
+    "docs/how-to/celery.md": ("tests/hosts/test_celery.py", "tests/hosts/test_rq.py"),
     "docs/how-to/django.md": ("tests/hosts/test_django.py",),
     "docs/how-to/fastapi.md": ("tests/hosts/test_fastapi.py",),
-    "docs/how-to/greenlets.md": ("tests/hosts/test_redis_py.py",),
     "docs/how-to/limit.md": ("tests/hosts/test_limits.py",),
-    "docs/how-to/redis-py.md": ("tests/hosts/test_redis_py.py",),
-    "docs/how-to/rq.md": ("tests/hosts/test_rq.py",),
-    "docs/how-to/sentinel.md": ("tests/sentinel/test_sentinel_access.py",),
+    "docs/how-to/owners.md": ("tests/hosts/test_owners_in_hosts.py",),
     "docs/how-to/testing.md": ("tests/testing/test_fake.py",),
-    "docs/how-to/trio.md": ("tests/hosts/test_redis_py.py",),
     "docs/reference/observe.md": ("tests/monitoring/test_documented_observers.py",),
+    "docs/reference/topologies.md": ("tests/sentinel/test_sentinel_access.py",),
 }
 """The tests that run the programs of a page whose blocks begin with the name of a file."""
 QUOTING = {"docs/explanation/architecture.md": "src/interlock/_core/model/calls.py"}
@@ -146,9 +144,9 @@ def test_the_tab_of_a_program_runs(name: str, redis_url: str, tmp_path: Path) ->
 
 
 def test_the_user_behind_sentinels_has_the_rights_that_doctor_prints() -> None:
-    """The Sentinel page has the line that `interlock doctor` prints for the application."""
+    """The page on Sentinel has the line that `interlock doctor` prints for the application."""
     wanted = Requirements(("lock",), "locks:*", finding=("role",))
-    lines = (ROOT / "docs/how-to/sentinel.md").read_text().splitlines()
+    lines = (ROOT / "docs/reference/topologies.md").read_text().splitlines()
     assert wanted.acl_line() in lines
 
 

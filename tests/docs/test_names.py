@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tools import make_names
-from tools.make_commands import parsers
+from tools.commands import parsers
 
 from interlock import _pytest_plugin
 from interlock.cli import main
@@ -22,10 +22,10 @@ EXTRA = {"celery", "django", "fastapi", "otel", "prometheus"}
 
 
 def _names_under(title: str) -> set[str]:
-    """Return the first word of each line below *title*, without members and arguments."""
+    """Return the first word of each line below *title*, but for the lines of members."""
     section = PAGE.split(f"## {title}\n", 1)[1].split("\n## ", 1)[0]
     lines = section.split("```text\n", 1)[1].split("\n```", 1)[0].splitlines()
-    return {re.split(r"[.( ]", line, maxsplit=1)[0] for line in lines}
+    return {re.split(r"[.( ]", line, maxsplit=1)[0] for line in lines if line[0] != " "}
 
 
 def _exported(module: str) -> Iterable[str]:

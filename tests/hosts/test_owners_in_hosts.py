@@ -75,7 +75,7 @@ def counts(request): return HttpResponse(json.dumps([over, served]))
 urlpatterns = [path("", view), path("nested", nested), path("counts", counts)]
 app = get_asgi_application()
 """
-PAGE = (ROOT / "docs/explanation/owners.md").read_text().partition("```python\n")[2]
+PAGE = (ROOT / "docs/how-to/owners.md").read_text().partition("```python\n")[2]
 DOCUMENTED = (
     PAGE.partition("```")[0]
     .replace('os.environ.get("INTERLOCK_URL")', "{url!r}")

@@ -31,7 +31,7 @@ DIFFERENT = {
     "test_blocking_timeout": REPLACES_THE_CLOCK,
 }
 ONLY_SYNC = {"test_context_manager_blocking_timeout": REPLACES_THE_CLOCK}
-"""The tests that fail, and why; docs/how-to/redis-py.md tells users of the differences."""
+"""The tests that fail, and why; docs/coming/redis-py.md tells users of the differences."""
 
 SYNC = """
 import pytest, redis

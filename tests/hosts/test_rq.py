@@ -38,7 +38,7 @@ def result(job: Job) -> object:
 
 def test_jobs(hosts: Hosts, redis_url: str) -> None:
     """The jobs of the how-to skip, wait and retry; dead ones leave the lock to others."""
-    write_programs("rq.md", hosts.directory)
+    write_programs("celery.md", hosts.directory)
     hosts.start("rq.cli", "worker", "--with-scheduler", "--url", redis_url)
     with redis.Redis.from_url(redis_url) as store, interlock.connect(redis_url) as other:
         queue = Queue(connection=store)
@@ -68,10 +68,10 @@ def test_jobs(hosts: Hosts, redis_url: str) -> None:
 
 def test_cron(hosts: Hosts, redis_url: str) -> None:
     """The command of the how-to starts RQ's cron in one process of several."""
-    write_programs("rq.md", hosts.directory)
+    write_programs("celery.md", hosts.directory)
     (hosts.directory / "cron_config.py").write_text(CRON)
     [line] = re.findall(
-        r"^\$ interlock (.*rq cron.*)$", (HOW_TO / "rq.md").read_text(), re.MULTILINE
+        r"^\$ interlock (.*rq cron.*)$", (HOW_TO / "celery.md").read_text(), re.MULTILINE
     )
     words = shlex.split(line)
     at = words.index("rq")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
     from tests.support.servers import SentinelServers
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "how-to" / "sentinel.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "topologies.md"
 
 
 def rule(user: str) -> str:
@@ -78,7 +78,7 @@ async def test_clients_of_redis_py(stage: Stage, bed: SentinelServers) -> None:
 
 
 def test_the_program_of_the_how_to(bed: SentinelServers) -> None:
-    """The program of docs/how-to/sentinel.md makes a client of the Sentinels' primary."""
+    """The program of docs/reference/topologies.md makes a client of the Sentinels' primary."""
     program = re.findall(
         r"```python\n# with_sentinel\.py\n(.*?)```", DOCUMENT.read_text(), re.DOTALL
     )

@@ -14,7 +14,7 @@ FOR_OPERATORS = {
     "forced_note_write",
     "group_break",
 }
-"""Scripts whose rights docs/reference/operations.md names; ``card=False`` does without them."""
+"""Scripts whose rights docs/reference/acl.md names; ``card=False`` does without them."""
 
 
 def is_card(key: str | bytes) -> bool:

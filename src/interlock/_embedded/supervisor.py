@@ -20,7 +20,7 @@ The rules of a server's directory:
 
 Neither may outlive the other. The server's end is seen as the end of a pipe that only the server
 holds. The supervisor's end, even by SIGKILL, kills the server through PR_SET_PDEATHSIG (Linux; see
-docs/explanation/embedded.md for others).
+docs/install.md for others).
 
 Rejected: pid files (a pid is reused, a lock is not), and the server's ``daemonize`` (nobody would
 end it).

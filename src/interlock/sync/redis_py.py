@@ -3,7 +3,7 @@
 
 It is for programs that use `redis.Redis.lock`.
 ``redis.lock(name, lock_class=interlock.sync.redis_py.Lock)`` is all that changes. The
-differences are in docs/how-to/redis-py.md.
+differences are in docs/coming/redis-py.md.
 """
 
 from __future__ import annotations

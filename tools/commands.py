@@ -1,37 +1,20 @@
-"""Write docs/reference/commands.md from the command line's own parsers.
-
-python tools/make_commands.py            # write the page
-python tools/make_commands.py --check    # fail if the page is not what would be written
-"""
+"""What `interlock COMMAND --help` says, as sections for the page of the command line."""
 
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interlock.cli import COMMANDS, EVERY_STATUS, parser_with
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "commands.md"
-HEAD = f"""\
-# Every command and its options
-
-`tools/make_commands.py` writes this page from what `interlock COMMAND --help` says.
-[The command `interlock`](cli.md), [Operate locks](operations.md) and [Watch
-locks](../how-to/console.md) explain it.
-
-```text
-{EVERY_STATUS}```
-"""
+    from collections.abc import Iterator
 
 
-def page() -> str:
-    """Return the page."""
-    return "\n".join([HEAD, *(_section(name, parser) for name, parser in parsers().items())])
+def sections() -> str:
+    """Return a section for each command; `tools/site_hooks.py` puts them into the page."""
+    told = "\n".join(_section(name, parser) for name, parser in parsers().items())
+    return f"```text\n{EVERY_STATUS}```\n\n{told}"
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
@@ -52,7 +35,10 @@ def _parsers_below(parser: argparse.ArgumentParser) -> dict[str, argparse.Argume
 
 
 def _section(name: str, parser: argparse.ArgumentParser) -> str:
-    parts = [f"## interlock {name}", f"```text\n{(parser.description or '').strip()}\n```"]
+    parts = [
+        f"### The options of interlock {name}",
+        f"```text\n{(parser.description or '').strip()}\n```",
+    ]
     parts.append("\n".join(_table(parser)))
     if " " not in name:  # the words of a command have its epilog
         lines = (parser.epilog or "").removesuffix(EVERY_STATUS).strip().splitlines()
@@ -91,19 +77,3 @@ def _called(action: argparse.Action) -> str:
 
 def _cell(text: str) -> str:
     return " ".join(text.replace("%%", "%").split()).replace("|", "\\|")
-
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Write the page, or return 1 if it is another one."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing")
-    given = parser.parse_args(words)
-    text = page()
-    if given.check:
-        return int(PAGE.read_text() != text)
-    PAGE.write_text(text)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
