@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 LATE_AFTER = 1 / 3 + 0.05
 """Share of the lease after which a renewal is late: a third, and some for its way."""
@@ -239,7 +239,7 @@ class LockInfo:
 def _plain(value: Any) -> Any:
     """Return *value* as what JSON can carry; `asdict` takes three times as long for a copy."""
     if isinstance(value, tuple):
-        return [_plain(each) for each in value]
+        return [_plain(each) for each in cast("tuple[object, ...]", value)]
     if isinstance(value, (LockInfo, HolderInfo, WaiterInfo, ClientInfo)):
         return {name: _plain(getattr(value, name)) for name in value.__slots__}
     return value

@@ -531,8 +531,16 @@ def _finished(
         client, bare = known.client, _bare(each.holder)
         if (card := cards.get(each.client.client_id)) is not None:
             known, client = card.holds.get((bare, key), each), card.client
-        mine = {"holder": each.holder, "mode": each.mode, "depth": each.depth}
-        holders.append(replace(known, client=client, remaining=each.remaining, **mine))
+        holders.append(
+            replace(
+                known,
+                holder=each.holder,
+                client=client,
+                mode=each.mode,
+                depth=each.depth,
+                remaining=each.remaining,
+            )
+        )
     # A holder keeps its place until it releases, and its card may still tell of its wait.
     ids = {_bare(each.holder) for each in holders}
     standing = [each for each in info.waiters if _bare(each.holder) not in ids]
