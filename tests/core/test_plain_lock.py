@@ -50,8 +50,7 @@ class _Session:
     client_id = "c"
     key = channel = standing = place = "the name"
     due, sides, in_turn = 0.0, False, False
-    line, renewed_with, renewing = Line, "", staticmethod(Lock.renewing)
-    longer, _keep = Lock.longer, Lock._keep
+    line, renewed_with, renewing, _keep = Line, "", Lock.renewing, Lock._keep
     options = Options(card=False)
     outside = SimpleNamespace(tell_loss=lambda _hold: None)
 

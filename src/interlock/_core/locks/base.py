@@ -300,20 +300,16 @@ class Lock:
             place.prolong_at = now + GRANT / 6
         return True
 
-    @staticmethod
-    def renewing(group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
-        """Return the script that keeps the holds of *group* for *lease* seconds."""
-        if len(group) == 1:
-            return group[0].lock.longer(group[0], lease)
-        return lock_renew([hold.lock.key for hold in group], lease, [hold.holder for hold in group])
-
-    def longer(self, hold: Hold, lease: float) -> Eval[list[bool]]:
-        """Return the script that keeps *hold* for *lease* seconds."""
+    def renewing(self, group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
+        """Return the script that keeps *group* for *lease* seconds; its first hold is of this lock."""
+        if len(group) > 1:
+            keys, holders = [hold.lock.key for hold in group], [hold.holder for hold in group]
+            return lock_renew(keys, lease, holders)
         form = self._forms.get(("renew", lease))
         if form is None:
             form = Form(RENEW, (self.key,), (milliseconds(lease), HOLE))
             _ = self._keep(("renew", lease), form)
-        return form.of(hold)
+        return form.of(group[0])
 
     def owning(self, number: bytes) -> Lock:
         """Return the lock that a hold with *number* is of; messages are for both sides of one."""

@@ -99,10 +99,8 @@ class GroupLock(Lock):
         args: tuple[str | int, ...] = (HOLE, depth, self.channel, *self._fields)
         return Form(GROUP_RELEASE[self.publish], (self.key,), args)
 
-    @staticmethod
-    def renewing(group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
-        lock: Any = group[0].lock
-        return group_lock_renew(lock.key, lease, [hold.holder for hold in group], lock._fields)
+    def renewing(self, group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
+        return group_lock_renew(self.key, lease, [hold.holder for hold in group], self._fields)
 
     def forced(self, holder: str) -> Eval[int]:
         return group_lock_break(self.key, holder, self.publish, self.channel, self._fields)

@@ -255,12 +255,10 @@ class ReadLock(_Side):
             return False
         return super().started(hold, news)
 
-    @staticmethod
-    def renewing(group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
-        lock: Any = group[0].lock
+    def renewing(self, group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
         holders = [hold.holder for hold in group]
-        keys = [lock.key, *[read_entry(lock.entries, holder, 1) for holder in holders]]
-        queue = [lock.queue] if lock.queue else []
+        keys = [self.key, *[read_entry(self.entries, holder, 1) for holder in holders]]
+        queue = [self.queue] if self.queue else []
         args: tuple[str | int, ...] = (milliseconds(lease), *holders)
         return Eval(READ_RENEW, (*keys, *queue), args, spare_keys=len(queue))
 

@@ -195,10 +195,6 @@ class Permits(Lock):
         keys = self._with_queue(*self._keys())
         return Form(self.releases[self.session.publish], keys, args, self._spare())
 
-    def longer(self, hold: Hold, lease: float) -> Eval[list[bool]]:
-        """Return the script that keeps *hold* for *lease* seconds."""
-        return self.renewing([hold], lease)
-
     def excludes(self, hold: Any) -> bool:
         """Return False: nobody need hold all."""
         del hold
@@ -257,8 +253,7 @@ class LimitedPermits(Permits):
         found: int = yield from self.session.persist(limited_query(self.named), NEVER)
         return found
 
-    @staticmethod
-    def renewing(group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
+    def renewing(self, group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
         """Return the script that keeps the permits of *group* for *lease* seconds."""
         keys, members = [hold.lock.key for hold in group], [hold.member for hold in group]
         return Eval(LIMITED_RENEW, tuple(keys), (milliseconds(lease), *members))
@@ -317,12 +312,10 @@ class LeasedPermits(Permits):
         head = client.replace("-", "")[:16].ljust(16, "0")
         return tuple(f"{head}{number[:12]}{each:04}" for each in range(self.n))
 
-    @staticmethod
-    def renewing(group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
+    def renewing(self, group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
         """Return the script that keeps the permits of *group* for *lease* seconds."""
         keys, ids = [hold.lock.key for hold in group], [hold.holder for hold in group]
-        lock: Any = group[0].lock
-        return leased_renew(keys, lease, ids, idle=lock.idle)
+        return leased_renew(keys, lease, ids, idle=self.idle)
 
     def granted(self, hold: Hold, answer: Any) -> bool:
         """Take the *answer* to a try, as of a lock; warn if there can never be enough."""

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from interlock._core.queue.places import Line, Place
 
 if TYPE_CHECKING:
     from interlock._core.upkeep.session import Session
-
-
-class Waiter(Protocol):
-    """Who waits.
-
-    Attributes:
-        place: what it knows; None before it has waited.
-    """
-
-    place: Place | None
 
 
 class Topic:
@@ -55,13 +45,13 @@ class Notices(Line):
         self.look_all()
 
 
-def stand(session: Session, topic: Topic, waiter: Waiter, kind: type[Notices] = Notices) -> Place:
-    """Make *waiter* one of *topic*, unless it is; return its place. All are of one *kind*."""
+def stand(session: Session, topic: Topic, waiter: Any, kind: type[Notices] = Notices) -> Place:
+    """Make *waiter* one of *topic*, unless it is; return its `place`. All are of one *kind*."""
     line: Any = session.lines.get(topic.channel)
     if line is None:
         made: Any = topic
         line = session.lines.setdefault(topic.channel, kind(session, made))
-    place = waiter.place
+    place: Place | None = waiter.place
     if place is None:
         place = waiter.place = Place(line, b"")
     place.line = line
@@ -69,10 +59,10 @@ def stand(session: Session, topic: Topic, waiter: Waiter, kind: type[Notices] = 
     return place
 
 
-def leave(session: Session, waiter: Waiter) -> None:
+def leave(session: Session, waiter: Any) -> None:
     """Note that *waiter* waits no more."""
-    place = waiter.place
+    place: Place | None = waiter.place
     if place is not None:
-        place.line.waiters.pop(waiter, None)  # type: ignore[call-overload]
+        place.line.waiters.pop(waiter, None)
         if not place.line.waiters:
             place.line.left_at = session.clock()
