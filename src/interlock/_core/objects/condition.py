@@ -59,6 +59,8 @@ ALL = -1
 """Stands for all waiters."""
 MOST = 1000
 """How many one script notifies, at most."""
+KEEP = 60.0
+"""Seconds for which a server keeps a condition after a look: so long one goes on to leave it."""
 PASS_ON, PASS_ON_ONCE = "1", "?"
 """How a waiter leaves that was perhaps notified: see ``condition_leave.lua``."""
 
@@ -154,7 +156,8 @@ class _Later:
 def _later(lock: Lock, call: Eval[Any]) -> Hold:
     """Return what sends *call* once it is garbage, until that is answered."""
     garbage: Any = _Later(lock, call)
-    return Hold().of(garbage, nobody, packed_text(""), lock.session.options.lease, True)
+    lease = max(KEEP, lock.session.options.lease)
+    return Hold().of(garbage, nobody, packed_text(""), lease, True)
 
 
 class WaitFor(Acquire):
@@ -203,7 +206,7 @@ class WaitFor(Acquire):
         former, hold, session = self._former, self.hold, self._lock.session
         assert former is not None
         assert hold is not None
-        place, now = hold.place, session.clock()
+        place = hold.place
         assert place is not None
         if not place.before:
             self._member = f"{hold.holder}{'?' if place.line.deaf else ''}"
@@ -219,7 +222,6 @@ class WaitFor(Acquire):
         former.entries.clear()
         if self._row is None:
             self._stand(place.line)
-            session.recent.append((now, self._lock, former.packed))
         return self._call
 
     def _stand(self, line: Line) -> None:
@@ -242,6 +244,8 @@ class WaitFor(Acquire):
         place.sent, place.refused = hold.sent_at, answer.at if heard else 0
         place.before = place.before[1:]
         self._unanswered = hold.asking = hold.resent = False
+        # Not before: a release that comes before the wait would leave nothing to wait with.
+        session.recent.append((session.clock(), self._lock, former.packed))
         session.released(former)
         return False
 

@@ -164,13 +164,15 @@ class Line:
 
     def look_in(self, seconds: float) -> None:
         """Let the oldest waiter look in *seconds*, or earlier."""
-        client = self._client
-        now = client.clock()
-        at = now + seconds
-        self.look_at = min(self.look_at, at)
+        now = self._client.clock()
+        self.look_at = min(self.look_at, now + seconds)
         # The upkeep comes once a second at least while grants may need it.
-        if client.due > min(self.look_at, now + 2 * TICK):
-            client.wake(None)
+        self.come_by(min(self.look_at, now + 2 * TICK))
+
+    def come_by(self, at: float) -> None:
+        """Have the upkeep come at the time *at*, or earlier."""
+        if self._client.due > at:
+            self._client.wake(None)
 
     def look(self, now: float) -> None:
         """Let the oldest waiter look that is not about to do so, and set the timer anew.
@@ -239,15 +241,14 @@ class Row:
 
     @property
     def _poll(self) -> float:
-        return (
-            DEAF if self.line.deaf else POLL
-        )  # who cannot listen learns of a grant by a look alone
+        return DEAF if self.line.deaf else POLL  # who cannot listen learns of a grant by a look
 
     def stand(self, hold: Hold, member: str, now: float) -> None:
         """Let *hold* stand here as *member*."""
         if not self.waiters:
             self.look_at = now + self._poll
         self.waiters[hold] = member
+        self.line.come_by(self.look_at)
 
     def leave(self, hold: Hold, now: float) -> None:
         """Note that *hold* stands here no longer; if it was about to look, the next one does."""
