@@ -73,13 +73,9 @@ def client(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[interloc
     with interlock.connect(redis_url) as connected:
         assert not connected.event("anything").wait(0.2)
         assert connected.fair_lock("anything").acquire()
-        wait_until(_reports, GIVE_UP, "the thread that reports runs")
+        wait_until(lambda: connected._driver._upkeep._lanes, GIVE_UP, "the card is sent")
         _hand_on(connected.lock("other"))
         yield connected
-
-
-def _reports() -> bool:
-    return any(thread.name == "interlock-reporter-node" for thread in threading.enumerate())
 
 
 def _hand_on(lock: Any) -> None:

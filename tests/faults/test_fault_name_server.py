@@ -187,7 +187,6 @@ async def test_no_thread_asks_for_what_every_machine_knows(
     lock, owner = stage.lock(client), stage.owner()
     assert await owner.do(lock.acquire)
     await owner.do(lock.release)
-    assert "interlock-reporter" in names
     assert "interlock-resolver" not in names
 
 
@@ -211,10 +210,5 @@ async def test_close_while_the_thread_connects(
         _ = redis_client.client_kill_filter(_id=each)
     await until(lambda: proxy.fired, SOON, "the thread connects")
     await stage.close(client)
-    await until(lambda: not _lanes(), SOON, "the thread has ended")
     assert not redis_client.exists(INDEX, CARD.format(client.client_id))
     await until(lambda: not _named(redis_client), SOON, "the connection is closed")
-
-
-def _lanes() -> list[str]:
-    return [it.name for it in threading.enumerate() if it.name == "interlock-reporter-node"]

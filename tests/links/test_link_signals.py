@@ -277,32 +277,3 @@ def test_a_finalizer_waits_for_locks_wherever_it_strikes(redis_url: str) -> None
             gc.set_threshold(*former)
         gc.collect()  # while the client is there
         assert finalized[0] > 10
-
-
-def test_a_finalizer_strikes_in_the_first_steps_of_a_thread(
-    redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Who starts the thread waits for it, and has what others need to start one."""
-    struck: list[bool] = []
-    note = threading.Event.set
-
-    def strike(event: threading.Event) -> None:
-        begun: Any = client._driver._reporter._thread
-        if not struck and begun is not None and begun.ident == threading.get_ident():
-            struck.append(False)
-            with client.lock("of a finalizer"):
-                struck[0] = True
-        note(event)
-
-    def use() -> None:
-        with client.lock("name"):
-            pass
-
-    with interlock.connect(redis_url) as client:
-        monkeypatch.setattr(threading.Event, "set", strike)
-        user = threading.Thread(target=use, daemon=True)
-        user.start()
-        user.join(10)
-        monkeypatch.undo()
-        assert not user.is_alive()
-        assert struck == [True]

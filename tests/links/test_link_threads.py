@@ -86,7 +86,7 @@ def test_nothing_is_held_without_renewal(redis_url: str, crowded: list[bool]) ->
     """If the renewal thread cannot start, an acquire raises and nothing is held."""
     crowded.append(True)
     with interlock.connect(redis_url) as client:
-        with pytest.raises(ServerUnavailableError, match="'interlock-reporter' cannot be started"):
+        with pytest.raises(ServerUnavailableError, match="'interlock-upkeep' cannot be started"):
             client.lock("name").acquire()
         assert client.lock("name").hold is None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import gc
 import random
@@ -286,12 +287,12 @@ def test_a_listener_of_threads_that_cannot_start(
 def test_no_thread_can_start(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An acquire that cannot start the renewal thread raises our error, and takes nothing."""
 
-    def start(thread: threading.Thread) -> None:
+    def start(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
     client = interlock.connect(redis_url)
     with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", start)
+        patch.setattr(_thread, "start_new_thread", start)
         with pytest.raises(interlock.ServerUnavailableError, match="cannot be started: can't"):
             client.lock("name").acquire()
     with client, client.lock("name") as hold:

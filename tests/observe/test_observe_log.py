@@ -66,7 +66,7 @@ def test_outages_are_logged_once(proxy: FaultProxy, caplog: pytest.LogCaptureFix
             recovered = logged(caplog, "renewal.recovered")
         assert (failing.levelno, recovered.levelno) == (logging.WARNING, logging.INFO)
         assert 0 < vars(failing)["validity"] < 6
-        client._driver._reporter.move()  # as the Sentinel monitor does
+        client._driver._upkeep.move()  # as the Sentinel monitor does
         assert logged(caplog, "server.changed").levelno == logging.WARNING
 
 

@@ -23,7 +23,7 @@ from interlock._core.model.names import GRANT
 from interlock._core.upkeep.session import Outside, Session
 from interlock._drivers.background.callbacks import call_user, notify_loss
 from interlock._drivers.background.event_delivery import Observers
-from interlock._drivers.background.reporter import Reporter
+from interlock._drivers.background.reports import Reports
 from interlock._drivers.background.sentinel_monitor import SentinelMonitor
 from interlock._drivers.background.subscriber import Subscriber
 from interlock._drivers.background.upkeep import Upkeep
@@ -86,20 +86,20 @@ class ConnectedDriver:
         self.state = State(servers, options, topology, caller)
         self.observers = Observers(self.state.events)
         self._inbox: SimpleQueue[Any] = SimpleQueue()
-        outside = _outside(self.state, self._inbox, self.timeout, weakref.ref(self))
+        reports = Reports(self.state, topology, self._inbox.put)
+        outside = _outside(self.state, self._inbox, reports, self.timeout, weakref.ref(self))
         self.session = Session(outside, self.state.client_id)
         # A server that is silent for longer would let grants end that were to be prolonged.
         limit = min(self.timeout, GRANT / 3, options.lease / 6)
         tell = partial(_tell_refusals, self.state, topology)
-        self._upkeep = Upkeep(self.session, self._inbox, topology, limit, tell)
+        self._upkeep = Upkeep(self.session, self._inbox, topology, limit, reports, tell)
         self.subscriber = Subscriber(self.session, topology, self.timeout)
-        self._reporter = Reporter(self.state, topology, self.timeout)
-        self._reporter.on_move = topology.on_change = self.session.follow_keys
+        topology.on_change = self.session.follow_keys
         self._monitor: SentinelMonitor | None = None
         if isinstance(servers, SentinelEndpoint):
-            self._monitor = SentinelMonitor(servers, self.timeout, self._reporter.move)
+            self._monitor = SentinelMonitor(servers, self.timeout, self._upkeep.move)
         # Its thread keeps these alive: they are still whole when the driver is collected.
-        self._reporter.beside = (connections, self._monitor)
+        self._upkeep.beside = (connections, self._monitor)
         self.closed = self.started = False
         self.ending = lifecycle.Ending()
         lifecycle.register(self)
@@ -123,7 +123,6 @@ class ConnectedDriver:
 
     def _start_threads(self) -> None:
         """Start what every hold needs, once the connections are open."""
-        self._reporter.start()
         self.session.publish = publish = self._publish()
         self.subscriber.sharded = publish == "SPUBLISH"
         if not self.closed:
@@ -133,7 +132,7 @@ class ConnectedDriver:
     @property
     def in_use(self) -> bool:
         """Return whether there are threads and connections."""
-        return self._reporter.started
+        return self.started
 
     def owner_ended(self, reference: object) -> None:
         """Release soon what the owner of *reference* had, which nobody else can release."""
@@ -177,7 +176,6 @@ class ConnectedDriver:
         """Become another client, which holds nothing, in a forked child."""
         self.ending.after_fork()
         self._forget_connections()
-        self._reporter.after_fork()
         self.observers.after_fork()
         if self._monitor is not None:
             self._monitor.after_fork()
@@ -198,6 +196,7 @@ class ConnectedDriver:
         session.parents.add(session.client_id)
         session.begin(self.state.client_id)
         self._upkeep.reset()
+        self._upkeep.reports.reset()
         self.subscriber.reset()
         self.started = False
 
@@ -217,8 +216,7 @@ class ConnectedDriver:
                 stack.callback(self._monitor.close)
             stack.callback(self.observers.close)
             self._close_connections(timeout)
-            _ = stack.callback(self._end_holds, timeout)
-            self._reporter.close(timeout)
+            self._end_holds(timeout)
 
     def _end_holds(self, timeout: float) -> None:
         """Release what is held, and end the threads; errors as `Upkeep.close`."""
@@ -241,7 +239,11 @@ def timeout_of(servers: Endpoint | Cluster, options: Options) -> float:
 
 
 def _outside(
-    state: State, inbox: SimpleQueue[Any], timeout: float, home: Callable[[], object]
+    state: State,
+    inbox: SimpleQueue[Any],
+    reports: Reports,
+    timeout: float,
+    home: Callable[[], object],
 ) -> Outside:
     return Outside(
         options=state.options,
@@ -250,7 +252,7 @@ def _outside(
         wake=inbox.put,
         tell_loss=_tell_loss,
         tell_forgotten=_tell_forgotten,
-        write_card=lambda: state.write_card(),  # noqa: PLW0108 - another one after a fork
+        write_card=reports.write_soon,
         events=state.events,
         epoch=state.epoch,
         clustered=state.clustered,

@@ -42,7 +42,6 @@ class State:
         counts_failovers: whether *epoch* counts all failovers.
         events: what observers and cards are told.
         period: seconds between two rounds of renewals.
-        write_card: has the client's card written soon.
     """
 
     def __init__(
@@ -60,7 +59,6 @@ class State:
         self.events = Observing(clock.now, options.slow_acquire, options.slow_hold)
         self.events.server = self.where
         self.period = options.lease / 3
-        self.write_card: Callable[[], object] = lambda: None
         self._noted = dict[str, object]()
         self.begin()
 

@@ -13,15 +13,16 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from interlock._core.model.effects import NEVER, decoded
+from interlock._core.model.effects import GRACE, NEVER, decoded
 from interlock._core.upkeep.session import Answers, Work
 from interlock._drivers.background.callbacks import call_user, report_aside
 from interlock._drivers.background.log import log_late
+from interlock._drivers.background.reports import Report
 from interlock._drivers.process import clock
 from interlock._drivers.process.lifecycle import no_room
 from interlock._links.batch_connection import BatchConnection
 from interlock._links.resp import send_texts
-from interlock.errors import ServerUnavailableError
+from interlock.errors import ClosedError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from interlock._core.model.effects import Eval
     from interlock._core.model.hold import Hold
     from interlock._core.upkeep.session import Session
+    from interlock._drivers.background.reports import Reports
     from interlock._links.endpoint import Endpoint
     from interlock._links.topology import Topology
 
@@ -41,49 +43,59 @@ LEAST = 0.05
 
 
 class Lane:
-    """A thread and the connections for the batches of one node.
+    """A thread and the connections for the batches of one node; a slot that has moved is followed.
 
     Args:
-        session: the client's state.
-        topology: the client's servers; a slot that has moved is followed.
+        upkeep: the client's.
         timeout: seconds for a reply.
-
-    Attributes:
-        busy: whether it has a batch.
     """
 
-    def __init__(self, session: Session, topology: Topology, timeout: float) -> None:
-        self._session, self._timeout = session, timeout
-        self._connection = BatchConnection(topology)
-        self._batches: SimpleQueue[Work | None] = SimpleQueue()
-        self.busy = False
+    def __init__(self, upkeep: Upkeep, timeout: float) -> None:
+        self._upkeep, self._timeout = upkeep, timeout
+        self._connection = BatchConnection(upkeep.topology, upkeep.reports.connection_name())
+        self._batches: SimpleQueue[tuple[Work, Report] | None] = SimpleQueue()
+        self._busy = threading.Lock()
         _ = _thread.start_new_thread(self._run, ())
 
-    def take(self, work: Work) -> bool:
-        """Send *work* soon; return False if the last one has no answers yet."""
-        if self.busy:
+    def take(self, work: Work, report: Report) -> bool:
+        """Send both soon, in one write; return False if the last ones have no answers yet."""
+        if not self._busy.acquire(blocking=False):
             return False
-        self.busy = True
-        self._batches.put(work)
+        self._batches.put((work, report))
         return True
 
     def end(self) -> None:
         """End the thread after what it has."""
         self._batches.put(None)
 
+    def rest(self, seconds: float) -> None:
+        """Wait at most *seconds* until it has nothing to send."""
+        if self._busy.acquire(timeout=max(0.0, seconds)):
+            self._busy.release()
+
     def _run(self) -> None:
-        while (work := self._batches.get()) is not None:
-            calls = work.calls()
-            try:
-                replies = self._connection.batch(calls, self._timeout, self._timeout)
-            except Exception as error:  # noqa: BLE001 - as if no reply had come
-                report_aside("a lane", error)
-                replies = [ServerUnavailableError(str(error), sent=True, transient=True)] * len(
-                    calls
-                )
-            self.busy = False
-            _ = self._session.wake(Answers(work, decoded(calls, replies), self))
+        while (batch := self._batches.get()) is not None:
+            answers = self.serve(*batch)
+            self._busy.release()
+            if answers.outcomes:
+                _ = self._upkeep.session.wake(answers)
+            del batch, answers  # it may rest for long
         self._connection.drop()
+
+    def serve(self, work: Work, report: Report) -> Answers:
+        """Send both; return the answers to *work*."""
+        calls, mine = [*work.calls(), *report.calls()], len(work.dead) + len(work.renewals)
+        try:
+            replies = self._connection.batch(
+                calls, self._timeout, self._timeout, self._upkeep.refuse_closed
+            )
+            outcomes = decoded(calls, replies)
+            named = self._connection.named
+            self._upkeep.reports.answered(report, outcomes[mine:], named=named)
+        except Exception as error:  # noqa: BLE001 - as if no reply had come
+            report_aside("a lane", error)
+            outcomes = [ServerUnavailableError(str(error), sent=True, transient=True)] * mine
+        return Answers(work, outcomes[:mine], self)
 
 
 class Upkeep:
@@ -94,10 +106,12 @@ class Upkeep:
         inbox: what `Session.wake` fills.
         topology: the client's servers.
         timeout: seconds for a reply.
+        reports: what it sends for operators.
         tell_refusals: logs which rights servers have missed.
 
     Attributes:
-        started: whether the thread has been started.
+        session, topology, reports: as given.
+        beside: objects that stay alive as long as the thread.
     """
 
     def __init__(
@@ -106,17 +120,19 @@ class Upkeep:
         inbox: SimpleQueue[Any],
         topology: Topology,
         timeout: float,
+        reports: Reports,
         tell_refusals: Callable[[], object],
     ) -> None:
-        self._session, self._inbox, self._topology = session, inbox, topology
-        self._timeout, self._tell_refusals = timeout, tell_refusals
+        self.session, self._inbox, self.topology = session, inbox, topology
+        self._timeout, self.reports, self._tell_refusals = timeout, reports, tell_refusals
+        self.beside: object = None
         self.reset()
 
     def reset(self) -> None:
         """Begin without a thread, also in a forked child."""
         self._only = threading.Lock()
         self._lanes: dict[Endpoint | None, Lane] = {}
-        self._closed = self.started = False
+        self._closed = False
 
     def start(self) -> None:
         """Start the thread, once.
@@ -130,13 +146,26 @@ class Upkeep:
             _ = _thread.start_new_thread(self._run, ())
         except RuntimeError as error:
             raise no_room("interlock-upkeep", error) from error
-        self.started = True
+
+    def move(self) -> None:
+        """Tell that another server is the primary now."""
+        self.session.events.server_changed()
+        self.session.follow_keys()
+
+    def refuse_closed(self) -> None:
+        """Stop a lane that waits for a server, once the client is closed.
+
+        Raises:
+            ClosedError: it is; what is not released yet is left to `close`.
+        """
+        if self._closed:
+            raise ClosedError("the client is closed")
 
     def _run(self) -> None:
         only = self._only
         if not only.acquire(blocking=False):
             return
-        session, inbox, due = self._session, self._inbox, self._session.clock()
+        session, inbox, due = self.session, self._inbox, self.session.clock()
         while not self._closed and only is self._only:
             try:
                 try:
@@ -157,34 +186,40 @@ class Upkeep:
 
     def _note_late(self, seconds: float) -> None:
         """Log that the thread got its turn *seconds* late, if holds may be lost by that."""
-        session = self._session
+        session = self.session
         if seconds > session.watchdog.period and any(
             hold.renewed and hold.entries for hold in list(session.live)
         ):
             call_user(self, "a handler of the log", partial(log_late, seconds))
 
     def _turn(self) -> float:
-        session, now = self._session, self._session.clock()
+        session, now = self.session, self.session.clock()
         self._tell_refusals()
-        for node, work in self._by_node(session.turn(now)).items():
-            try:
-                lane = self._lanes.get(node)
-                if lane is None:
-                    lane = self._lanes[node] = Lane(session, self._topology, self._timeout)
-                taken = lane.take(work)
-            except RuntimeError:  # too many threads
-                taken = False
-            if not taken:
+        works, reports = self._by_node(session.turn(now)), self.reports.turn(now)
+        for node in works.keys() | reports.keys():
+            work, report = works.get(node, Work([], [])), reports.get(node, Report())
+            if not self._send(node, work, report):
                 session.put_off(work, now)
-        for node in set(self._lanes) - {None, *self._topology.nodes}:
+                self.reports.put_off(report, now)
+        for node in set(self._lanes) - {None, *self.topology.nodes}:
             self._lanes.pop(node).end()
-        return session.plan(now)
+        return min(session.plan(now), self.reports.due)
+
+    def _send(self, node: Endpoint | None, work: Work, report: Report) -> bool:
+        """Give the lane of *node* what is due there; return whether it takes that."""
+        lane = self._lanes.get(node)
+        if lane is None:
+            try:
+                lane = self._lanes[node] = Lane(self, self._timeout)
+            except RuntimeError:  # too many threads
+                return False
+        return lane.take(work, report)
 
     def _by_node(self, work: Work) -> dict[Endpoint | None, Work]:
         """Return the parts of *work* by the nodes that serve their keys."""
         if not (work.dead or work.renewals):
             return {}
-        owner, parts = self._topology.owner, dict[Any, Work]()
+        owner, parts = self.topology.owner, dict[Any, Work]()
         for hold in work.dead:
             parts.setdefault(owner(hold.lock.key), Work([], [])).dead.append(hold)
         for renewal in work.renewals:
@@ -198,7 +233,7 @@ class Upkeep:
         Raises:
             ServerUnavailableError: some could not be released; they end with their leases.
         """
-        session = self._session
+        session = self.session
         self._closed = True
         given_up: list[Hold] = [*list(session.live), *list(session.calls)]
         held = [hold for hold in given_up if hold.entries]
@@ -207,7 +242,8 @@ class Upkeep:
         session.watchdog.forget_lost()
         session.wake(None)
         deadline = session.clock() + timeout
-        connection, failure = BatchConnection(self._topology), None
+        # Without a name: it writes the releases at once, for a server that just stands still.
+        connection, failure = BatchConnection(self.topology), None
         for work in self._by_node(Work(list(session.garbage.dead), [])).values():
             calls = work.calls()
             send_texts(calls)
@@ -215,10 +251,20 @@ class Upkeep:
             for hold, outcome in zip(work.dead, decoded(calls, replies), strict=True):
                 if isinstance(outcome, ServerUnavailableError) and hold in held:
                     failure = outcome
+        self._remove_card(connection, deadline)
         connection.drop()
         if failure is not None:
             failure.args = (f"{failure}; what was held ends with its lease",)
             raise failure
+
+    def _remove_card(self, connection: BatchConnection, deadline: float) -> None:
+        until = clock.now() + GRACE
+        for lane in list(self._lanes.values()):
+            lane.rest(until - clock.now())  # it may just write the card
+        card = self.reports.card.remove()
+        if card is not None:
+            send_texts([card])
+            _ = _last_batch(connection, [card], deadline)
 
 
 def _last_batch(

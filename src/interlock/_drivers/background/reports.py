@@ -1,0 +1,134 @@
+"""What the upkeep sends for operators: the client's card, and the questions about long waits."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from interlock._core.insight.card import LOOK, CardWriter
+from interlock._core.model.calls import NEVER
+from interlock._drivers.background import callbacks
+from interlock._drivers.process import clock
+from interlock._drivers.process.identity import about_this_process, connection_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from interlock._core.insight.observing import Shown
+    from interlock._core.model.calls import Eval
+    from interlock._drivers.state import State
+    from interlock._links.endpoint import Endpoint
+    from interlock._links.topology import Topology
+
+RETRY = 0.1
+"""Seconds after which a report comes again that a busy lane did not take."""
+
+
+class Report(NamedTuple):
+    """What is reported at one node.
+
+    Attributes:
+        slow: waits that are too long.
+        queries: the scripts that tell who holds what they are for, by its key.
+        card: the script that writes the client's card.
+    """
+
+    slow: Sequence[Shown] = ()
+    queries: Mapping[str, Eval[Any]] = {}
+    card: Eval[bool] | None = None
+
+    def calls(self) -> list[Eval[Any]]:
+        """Return the scripts."""
+        return [*self.queries.values(), *([] if self.card is None else [self.card])]
+
+
+class Reports:
+    """What one client reports.
+
+    Args:
+        state: the client's.
+        topology: the servers.
+        wake: lets the upkeep look around.
+
+    Attributes:
+        card: composes the client's card.
+        due: when to report next.
+    """
+
+    def __init__(self, state: State, topology: Topology, wake: Callable[[None], object]) -> None:
+        self._state, self._events, self._topology = state, state.events, topology
+        self._wake = wake
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin without a card, also in a forked child."""
+        self.card, self.due = CardWriter(self._state, about_this_process()), -NEVER
+
+    def connection_name(self) -> str:
+        """Return the client's name in CLIENT LIST; an empty text if it writes no card."""
+        return connection_name(self._state.client_id) if self._state.options.card else ""
+
+    def write_soon(self) -> None:
+        """Write the client's card soon: a hold may outlive this process by a long lease."""
+        due = self.card.hurry(clock.now())
+        if due < self.due:
+            self.due = due
+            self._wake(None)
+
+    def turn(self, now: float) -> dict[Endpoint | None, Report]:
+        """Return the reports that are due at *now*, by their nodes."""
+        if now < self.due:
+            return {}
+        callbacks.resume()
+        self.due = min(self.card.next_look(now), now + LOOK if self._events.looks else NEVER)
+        slow: dict[Endpoint | None, list[Shown]] = {}
+        try:
+            for hold in self._events.slow_waits(now):
+                slow.setdefault(self._topology.owner(hold.key), []).append(hold)
+            card = self.card.look(now)
+        except Exception as error:  # noqa: BLE001 - it would fail again and again
+            self.card.refused = True
+            callbacks.report_aside("the card of a client", error)
+            return {}
+        found: dict[Any, Report] = {
+            node: Report(waits, self._events.queries(waits)) for node, waits in slow.items()
+        }
+        if card is not None:
+            node = self._topology.owner(card.keys[0])
+            found[node] = found.get(node, Report())._replace(card=card)
+        return found
+
+    def put_off(self, report: Report, now: float) -> None:
+        """Report that again soon: it could not be sent."""
+        self._events.put_off(report.slow)
+        if report.card is not None:
+            self.card.put_off()
+        self.due = min(self.due, now + RETRY)
+
+    def answered(self, report: Report, outcomes: Sequence[Any], *, named: bool) -> None:
+        """Take the *outcomes* of the calls of *report*, whose connection may be *named*."""
+        told = dict(zip(report.queries, outcomes, strict=False))
+        self._events.name_holders(
+            report.slow,
+            {key: each.holders for key, each in told.items() if not isinstance(each, Exception)},
+        )
+        if report.card is None:
+            return
+        written = outcomes[-1]
+        if not isinstance(written, Exception):
+            self.card.answered(report.card)
+            self.card.named = named
+        elif getattr(written, "code", None) == "NOPERM":  # never try again
+            self.card.refused = True
+            callbacks.call_user(self, "a handler of the log", partial(_log_refusal, written))
+
+
+def _log_refusal(reply: Exception) -> None:
+    logging.getLogger("interlock").warning(
+        "locks work, but operators see no card of this client, for want of rights: "
+        "`interlock doctor` prints the rights",
+        # Not in the text: the reply speaks of rights that locks need, and would mislead.
+        extra={"event": "card.refused", "detail": str(reply)},
+    )
