@@ -447,12 +447,23 @@ class Hold(KnownHold):
         own = error is not None and self._driver.cancelled_by_loss(error, hold)
         try:
             try:
-                await self.release()
+                if error is None or own or isinstance(error, (Exception, GeneratorExit)):
+                    await self.release()
+                else:  # a cancelled block ends at once: the background releases
+                    self._give_up()
             except InterlockError as trouble:
                 go_on(error, trouble, own=own)
         except InterlockError as trouble:
             shorten(trouble)
             raise
+
+    def _give_up(self) -> None:
+        step = self._hold.release(self._claim if self._claim in self._hold.entries else None)
+        try:
+            _ = step.begin()
+        finally:
+            step.give_up()
+        self._released = True
 
 
 _new = Hold.__new__
