@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from interlock._core.insight.observing import Shown
+    from interlock._core.model.hold import Hold
     from interlock._core.model.calls import Eval
     from interlock._drivers.state import State
     from interlock._links.endpoint import Endpoint
@@ -35,7 +35,7 @@ class Report(NamedTuple):
         card: the script that writes the client's card.
     """
 
-    slow: Sequence[Shown] = ()
+    slow: Sequence[Hold] = ()
     queries: Mapping[str, Eval[Any]] = {}
     card: Eval[bool] | None = None
 
@@ -83,7 +83,7 @@ class Reports:
             return {}
         callbacks.resume()
         self.due = min(self.card.next_look(now), now + LOOK if self._events.looks else NEVER)
-        slow: dict[Endpoint | None, list[Shown]] = {}
+        slow: dict[Endpoint | None, list[Hold]] = {}
         try:
             for hold in self._events.slow_waits(now):
                 slow.setdefault(self._topology.owner(hold.key), []).append(hold)
