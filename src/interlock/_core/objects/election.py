@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from interlock._core.model.hold import Hold
     from interlock._core.queue.places import Place
+    from interlock._core.scripts.loader import Variants
     from interlock._core.scripts.replies import News
     from interlock._core.upkeep.session import Session
 
@@ -152,14 +153,16 @@ class Election(FencedLock):
 
     def down(self, hold: Hold, depth: int) -> Eval[Any]:
         """Return the script by which *hold* ends; the lock is left to nobody without a place."""
-        keys = self._with_queue(self.key, self._counter)
-        args = (hold.holder, depth, self.channel, "", self._unit, self.floor(), self._news)
-        return Eval(scripts.RELEASE[self.publish], keys, args, spare_keys=self._spare())
+        return self._ending(scripts.RELEASE, hold.holder, depth, "")
 
     def forced(self, holder: str) -> Eval[int]:
         """Return the script by which another client ends the term of *holder*."""
-        floor, unit, news = self.floor(), self._unit, self._news
-        return scripts.election_break(self.key, holder, self.publish, floor, unit, news)
+        return self._ending(scripts.BREAK, holder, 0, "-")
+
+    def _ending(self, script: Variants, holder: str, depth: int, how: str) -> Eval[Any]:
+        keys = self._with_queue(self.key, self._counter)
+        args = (holder, depth, self.channel, how, self._unit, self.floor(), self._news)
+        return Eval(script[self.publish], keys, args, spare_keys=self._spare())
 
     def started(self, hold: Hold, news: News) -> bool:
         """Return False: a candidate asks before it leads."""

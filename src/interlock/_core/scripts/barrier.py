@@ -8,8 +8,6 @@ from interlock._core.model.calls import Eval
 from interlock._core.scripts.loader import Variants, load
 from interlock._core.scripts.script import ReplyShapeError, number, pair
 
-__all__ = ["ARRIVE", "END", "barrier_query"]
-
 
 def _index(reply: Any) -> int | None:
     """Read how a party has ended: its index, or -1; None while it waits."""

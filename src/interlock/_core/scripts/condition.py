@@ -11,10 +11,6 @@ from interlock._core.scripts.script import ReplyShapeError, number
 if TYPE_CHECKING:
     from interlock._core.model.calls import Script
 
-__all__ = [
-    "FENCED_WAIT", "LEAVE", "LOOK_AT", "NOTIFY", "READ_WAIT", "WAIT", "WRITE_WAIT", "Waits",
-]  # fmt: skip
-
 
 class Waits(NamedTuple):
     """The answer to a wait: the lock is released, and the waiter stands in the condition.

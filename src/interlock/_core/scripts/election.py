@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from interlock._core.model.calls import NEVER, Eval
-from interlock._core.model.names import fence_token, lock_channel, waiting_queue
 from interlock._core.scripts.loader import Variants, load
 from interlock._core.scripts.replies import Refusal, broken, freed, held_or_refused
 from interlock._core.scripts.script import Grant, ReplyShapeError, many, seconds, text
-
-__all__ = ["ASK", "FIRST_ASK", "RELEASE", "Leader", "election_break", "election_query"]
 
 
 class Leader(NamedTuple):
@@ -69,21 +66,10 @@ def _leader(reply: object) -> Leader | None:
 FIRST_ASK: Final = Variants("election_ask", _held_or_left)
 ASK: Final = Variants("election_ask", held_or_refused)
 RELEASE: Final = Variants("election_release", freed)
-
-_BREAK: Final = Variants("election_release", broken)
+BREAK: Final = Variants("election_release", broken)
 _QUERY: Final = load("election_query", _leader)
 
 
 def election_query(election: str, leader: str, *, deadline: float = NEVER) -> Eval[Leader | None]:
     """Tell who leads."""
     return Eval(_QUERY, (election, leader), (), deadline)
-
-
-def election_break(
-    election: str, holder: str, publish: str, floor: int, unit: int, news: str
-) -> Eval[int]:
-    """End the term of *holder* for another client; its observers hear of that: see `lock_break`."""
-    channel = lock_channel(election)
-    args = (holder, 0, channel, "-", unit, floor, news)
-    keys = (election, fence_token(election), waiting_queue(channel))
-    return Eval(_BREAK[publish], keys, args, spare_keys=1)

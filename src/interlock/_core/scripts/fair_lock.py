@@ -10,8 +10,6 @@ from interlock._core.scripts.loader import Variants
 from interlock._core.scripts.replies import broken, freed
 from interlock._core.scripts.script import GRANTED, Grant, done, milliseconds, pair, seconds
 
-__all__ = ["FAIR_ASK", "FAIR_RELEASE", "Queued", "fair_keys", "fair_lock_break"]
-
 
 class Queued(float):
     """The answer to a waiter that stands in the queue: the seconds within which it must ask again."""

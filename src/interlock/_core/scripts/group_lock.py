@@ -15,11 +15,6 @@ if TYPE_CHECKING:
 
     from interlock._core.scripts.locks import LockStatus
 
-__all__ = [
-    "GROUP_ACQUIRE", "GROUP_RELEASE", "group_break", "group_lock_break", "group_lock_query",
-    "group_lock_renew",
-]  # fmt: skip
-
 
 def _any(reply: Any) -> int:
     """Read the answer to the release of another client's hold: 1 if that had some values, else 0."""

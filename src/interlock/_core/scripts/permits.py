@@ -21,12 +21,6 @@ from interlock._core.scripts.script import done, grant_or_left, kept, millisecon
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "LEASED_ACQUIRE", "LEASED_ASK", "LEASED_CHANGE", "LEASED_QUERY", "LEASED_RELEASE",
-    "LIMITED_ACQUIRE", "LIMITED_ASK", "LIMITED_RELEASE", "LIMITED_RENEW", "leased_break",
-    "leased_renew", "limited_break", "limited_query",
-]  # fmt: skip
-
 
 def _counts(reply: object) -> tuple[int, int]:
     free, held = pair(reply)

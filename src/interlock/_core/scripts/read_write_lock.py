@@ -26,12 +26,6 @@ from interlock._core.scripts.locks import LockStatus, status
 from interlock._core.scripts.replies import Refusal, broken, freed, held_or_refused
 from interlock._core.scripts.script import Grant, grant_or_left, kept
 
-__all__ = [
-    "BOTH", "READERS", "READ_ACQUIRE", "READ_ASK", "READ_RELEASE", "READ_RENEW", "WRITER",
-    "WRITE_ACQUIRE", "WRITE_ASK", "WRITE_RELEASE", "read_write_lock_break",
-    "read_write_lock_query",
-]  # fmt: skip
-
 READERS: Final = 0
 WRITER: Final = 1
 BOTH: Final = 2
