@@ -191,7 +191,7 @@ MUTANTS = (
     Mutant(
         "an event that is set wakes nobody",
         "L-4",
-        Mistake("_core/event_set", _SILENT),
+        Mistake("_core/event_change", _SILENT),
         ("event",),
         seconds=20,
         lanes=1,
@@ -199,7 +199,7 @@ MUTANTS = (
     Mutant(
         "an event stays set",
         "L-11",
-        Mistake("_core/event_clear", Call("set", "redis.call('exists', $1)")),
+        Mistake("_core/event_change", Call("set", "redis.call('exists', $1)", which=2)),
         ("event",),
     ),
     Mutant(

@@ -132,7 +132,7 @@ KINDS = {
         names.latch_channel,
         type="string",
     ),
-    "event": Kind(_scripts("event", "set clear query"), names.event_channel),
+    "event": Kind(_scripts("event", "change query"), names.event_channel),
     "condition": Kind(
         # Of any lock that it may be of.
         _LOCK

@@ -37,21 +37,21 @@ class Event(Gate[EventStatus]):
         """Return the key of a request; Redisson has no such object."""
         return own_request(self.base, call)
 
-    def _setting(self, request: str) -> Form:
-        script, client = scripts.EVENT_SET[self.session.publish], self.session.client_id
-        args = (HOLE, self.ttl, client, self.channel, self.idle)
-        return Form(script, (self.key, request), args)
+    def _change(self, how: str) -> Carried[bool]:
+        def make(request: str) -> Form:
+            script, client = scripts.EVENT_CHANGE[self.session.publish], self.session.client_id
+            args = (HOLE, self.ttl, how, client, self.channel, self.idle, self.note_ttl)
+            return Form(script, (self.key, request), args)
 
-    def _clearing(self, request: str) -> Form:
-        return Form(scripts.EVENT_CLEAR, (self.key, request), (HOLE, self.ttl, self.note_ttl))
+        return self.carried((how,), make)
 
     def set(self) -> Carried[bool]:
         """Return the step that sets it; if it was not set, one message wakes all waiters."""
-        return self.carried(("set",), self._setting)
+        return self._change("set")
 
     def clear(self) -> Carried[bool]:
         """Return the step that clears it, without a message."""
-        return self.carried(("clear",), self._clearing)
+        return self._change("clear")
 
     def is_set(self) -> Op[bool]:
         """Return whether it is set; one round trip."""

@@ -30,6 +30,5 @@ def _status(reply: object) -> EventStatus:
             raise ReplyShapeError(f"expected one or two, got {reply!r}")
 
 
-EVENT_SET: Final = Variants("event_set", done)
-EVENT_CLEAR: Final = load("event_clear", done)
+EVENT_CHANGE: Final = Variants("event_change", done)
 EVENT_QUERY: Final = load("event_query", _status)
