@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -93,10 +94,12 @@ def test_a_lease_counts_from_the_sending(trouble: Stage) -> None:
     place: TroubledPlace = trouble.place
     lock, owner = _warm(trouble, command_timeout=10), trouble.actor()
     place.on_request(_any_script, delay_reply(1))
-    hold = held(owner, lock, lease=500)
+    hold = held(owner, lock, lease=timedelta(hours=1))
     # The server's clock may be faster by 0.1 %.
-    assert 490 < hold.remaining <= 498.5
+    assert 3500 < hold.remaining <= 3600 - 1 - 3.5
     place.clear()
+    owner.do(lock.extend, timedelta(hours=2))
+    assert 7100 < hold.remaining <= 7200 - 7
     owner.do(lock.release)
     place.on_request(_script(1), delay_reply(1))
     hold = held(owner, lock, lease=0.7, timeout=20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -81,6 +82,7 @@ def test_a_hold_is_handed_over(stage: Stage) -> None:
     assert not hold
     assert not hold.lost.is_set(), "given away is not lost"
     assert not giver.do(ours.owned)
+    assert not giver.do(giver_client.holds)
     with pytest.raises(NotHeldError):
         giver.do(ours.release)
     assert 3 < giver.do(ours.remaining) <= 5
@@ -101,14 +103,18 @@ def test_a_hold_is_handed_over(stage: Stage) -> None:
 
 @with_tickets
 def test_a_ticket_ends_with_its_lease(stage: Stage) -> None:
-    """A hold that nobody adopts in time is free; the ticket gives nothing any more."""
-    (client,) = stage.clients()
-    lock, giver, other = stage.lock(client), stage.actor(), stage.actor()
+    """A hold that nobody adopts in time is free; the ticket gives nothing, and nobody has lost it."""
+    (client,) = stage.clients(**SOON)
+    lock, giver, other, told = stage.lock(client), stage.actor(), stage.actor(), list[str]()
     hold = held(giver, lock)
+    giver.do(hold.on_lost, lambda: told.append("lost"))
     ticket = giver.do(hold.hand_over, lease=0.5)
     assert other.do(lock.acquire, timeout=20)
     with pytest.raises(NotHeldError, match="its lease has ended"):
         giver.do(client.adopt, ticket)
+    time.sleep(1.5)  # who gave it away would have been renewed
     assert other.do(lock.owned)
+    assert not hold.lost.is_set()
+    assert not told
     other.do(lock.release)
     freed(stage)
