@@ -13,20 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-import redis
 from tests.lock.lock_like import resting, take_turn, until
 from tests.support.doings import DOINGS, two_clients
-from tests.support.holding import held, takes_turn
+from tests.support.holding import takes_turn
 from tests.support.patience import GIVE_UP, wait_until
 
 import interlock
 import interlock.asyncio
 import interlock.testing
 
-LONG = 250.0
-"""Seconds: who waits is woken by a message or by the end of a lease, not by looking again."""
-SHORT = 0.5
-"""Seconds of a lease that a test lets end."""
 PAGE = Path(__file__).resolve().parents[2] / "docs/how-to/testing.md"
 USERS_TESTS = re.findall(r"```python\n# (test_\w+\.py)\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
@@ -37,16 +32,6 @@ def test_every_object_does_everything(kind: str) -> None:
     """Two clients contend for one of each kind, which does all that it can."""
     with interlock.testing.fake() as fake, two_clients(fake.url) as (client, other):
         DOINGS[kind](client, other)
-
-
-@pytest.mark.parametrize("use", ["adopt", "ticket"])
-def test_a_hold_is_handed_over(use: str) -> None:
-    """Another client adopts it, or releases it by its ticket."""
-    with interlock.testing.fake() as ours, interlock.connect(ours.url) as theirs:
-        text = str(held(ours.lock("it")).hand_over())
-        assert not ours.lock("it").acquire(blocking=False)
-        getattr(theirs, use)(text).release()
-        assert not ours.lock("it").locked()
 
 
 async def test_tasks_are_woken_by_messages() -> None:
@@ -60,20 +45,6 @@ async def test_tasks_are_woken_by_messages() -> None:
                 waiting = asyncio.create_task(takes_turn(theirs.fair_lock("it")))
                 await until(resting(theirs), 10, "it waits")
             assert await asyncio.wait_for(waiting, GIVE_UP)
-
-
-def test_operators_see_what_is_held() -> None:
-    """The client lists what is held, and says of a key of another kind what it is."""
-    with interlock.testing.fake() as client, redis.Redis.from_url(client.url) as server:
-        with client.lock("it"):
-            assert [found.name for found in client.locks()] == ["it"]
-            about = client.describe("it")
-            assert about is not None
-            assert about.kind == "lock"
-        assert list(client.locks()) == []
-        server.set("text", "text")
-        with pytest.raises(interlock.WrongTypeError, match="string"):
-            client.lock("text").acquire()
 
 
 def test_each_fake_is_empty_and_takes_options() -> None:

@@ -27,7 +27,6 @@ from interlock._links.cluster import Cluster
 from interlock._links.connection import Connection
 from interlock._links.endpoint import Endpoint
 from interlock._links.replies import refusal
-from interlock._links.slots import SLOTS
 from interlock.errors import ServerUnavailableError
 from interlock.inspection import service
 
@@ -242,50 +241,9 @@ def test_a_message_outlives_its_connection(fault: Action, *, close: bool) -> Non
         assert proxy.commands["PUBLISH"] == 2
 
 
-@pytest.mark.parametrize("fault", [drop_request, drop_reply])
-async def test_a_message_of_a_task_outlives_its_connection(fault: Action) -> None:
-    """A task that loses its connection while it sends a message sends it by another one."""
-    options: Any = {"lease": LONG}
-    with ModelServer(strict="bare") as fake, FaultProxy(address_of(fake)) as proxy:
-        async with (
-            interlock.asyncio.connect(proxy.url(), **options) as ours,
-            interlock.asyncio.connect(fake.url, **options) as theirs,
-        ):
-            lock = ours.lock("it")
-            await lock.acquire()
-            waiting = asyncio.create_task(takes_turn(theirs.lock("it")))
-            await until(waits(theirs), SOON, "it hears")
-            proxy.on_request(command("PUBLISH", nth=1), fault)
-            await lock.release()
-            assert await asyncio.wait_for(waiting, SOON)
-            assert proxy.commands["PUBLISH"] == 2
-
-
 @pytest.mark.parametrize(("mode", "sharded"), [("garnet", False), ("kvrocks", False), (None, True)])
 def test_a_cluster_is_asked_for_sharded_messages(mode: str | None, *, sharded: bool) -> None:
     """Sharded channels are used where scripts may send to them."""
     with ModelServer(strict=mode) as fake:
         cluster = Cluster([Endpoint.from_url(fake.url)])
         assert cluster.has_sharded_channels() is sharded
-
-
-def test_a_cluster_with_plain_channels_is_asked_too(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A client of a cluster without sharded channels learns whether anybody may send messages."""
-    with ModelServer(strict="silent") as fake, ExitStack() as stack:
-        address = address_of(fake)
-        served = dict.fromkeys(range(SLOTS), address)
-        monkeypatch.setattr(Cluster, "_told", lambda *_: (served, [address]))
-        url = fake.url.replace("redis://", "redis+cluster://")
-        ours, theirs = (
-            stack.enter_context(interlock.connect(url, pubsub="plain")) for _ in range(2)
-        )
-        lock = ours.lock("it")
-        lock.acquire()
-        with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(take_turn, theirs.lock("it"), SOON)
-            wait_until(lambda: "refuses PUBLISH" in caplog.text, SOON, "it was told")
-            wait_until(lambda: polls(theirs), SOON, "it polls")
-            lock.release()
-            assert waiting.result(SOON)

@@ -77,11 +77,6 @@ def _flushall(db: Keyspace, args: Args) -> Reply:
     return OK
 
 
-def _keys(db: Keyspace, args: Args) -> Reply:
-    pattern = _glob(args[0])
-    return [key for key, _ in db.items() if pattern.fullmatch(key)]
-
-
 def _scan(db: Keyspace, args: Args) -> Reply:
     """Return everything at once, which a server may do too."""
     cursor, *options = args
@@ -126,7 +121,6 @@ COMMANDS: Table = {
     b"PTTL": exactly(1, _pttl),
     b"PERSIST": exactly(1, _persist),
     b"FLUSHALL": Command(_flushall, 0, 1),
-    b"KEYS": exactly(1, _keys),
     b"SCAN": at_least(1, _scan),
     b"TIME": exactly(0, _time),
 }

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from tests.support.model.keyspace import (
-    MAX_INT,
-    MIN_INT,
     Args,
     Hash,
     Keyspace,
-    ModelError,
     Reply,
     Table,
     at_least,
     exactly,
-    integer,
     pairs,
     wrong_arguments,
 )
@@ -46,10 +42,6 @@ def _hgetall(db: Keyspace, args: Args) -> Reply:
     return [part for pair in _read(db, args[0]).items() for part in pair]
 
 
-def _hkeys(db: Keyspace, args: Args) -> Reply:
-    return list(_read(db, args[0]))
-
-
 def _hlen(db: Keyspace, args: Args) -> Reply:
     return len(_read(db, args[0]))
 
@@ -71,25 +63,12 @@ def _hdel(db: Keyspace, args: Args) -> Reply:
     return removed
 
 
-def _hincrby(db: Keyspace, args: Args) -> Reply:
-    key, field, text = args
-    amount = integer(text)
-    stored = db.make(key, Hash)
-    total = integer(stored.get(field, b"0"), "ERR hash value is not an integer") + amount
-    if not MIN_INT <= total <= MAX_INT:
-        raise ModelError("ERR increment or decrement would overflow")
-    stored[field] = b"%d" % total
-    return total
-
-
 COMMANDS: Table = {
     b"HSET": at_least(3, _hset),
     b"HGET": exactly(2, _hget),
     b"HMGET": at_least(2, _hmget),
     b"HGETALL": exactly(1, _hgetall),
-    b"HKEYS": exactly(1, _hkeys),
     b"HLEN": exactly(1, _hlen),
     b"HEXISTS": exactly(2, _hexists),
     b"HDEL": at_least(2, _hdel),
-    b"HINCRBY": exactly(3, _hincrby),
 }

@@ -69,10 +69,6 @@ def _lrem(db: Keyspace, args: Args) -> Reply:
     return len(found)
 
 
-def _llen(db: Keyspace, args: Args) -> Reply:
-    return len(db.find(args[0], List) or ())
-
-
 def _lpos(db: Keyspace, args: Args) -> Reply:
     key, item = args
     stored = db.find(key, List) or List()
@@ -85,6 +81,5 @@ COMMANDS: Table = {
     b"LINDEX": exactly(2, _lindex),
     b"LRANGE": exactly(3, _lrange),
     b"LREM": exactly(3, _lrem),
-    b"LLEN": exactly(1, _llen),
     b"LPOS": exactly(2, _lpos),
 }

@@ -97,13 +97,6 @@ def _zremrangebyscore(db: Keyspace, args: Args) -> Reply:
     return _take(db, key, [member for member, score in stored.items() if limits.admit(score)])
 
 
-def _zremrangebyrank(db: Keyspace, args: Args) -> Reply:
-    key, start, stop = args
-    first, last = integer(start), integer(stop)
-    members = [member for _, member in _read(db, key).ranked()]
-    return _take(db, key, members[bounds(first, last, len(members))])
-
-
 def _zscore(db: Keyspace, args: Args) -> Reply:
     score = _read(db, args[0]).get(args[1])
     return None if score is None else format_score(score)
@@ -149,7 +142,6 @@ COMMANDS: Table = {
     b"ZADD": at_least(3, _zadd),
     b"ZREM": at_least(2, _zrem),
     b"ZREMRANGEBYSCORE": exactly(3, _zremrangebyscore),
-    b"ZREMRANGEBYRANK": exactly(3, _zremrangebyrank),
     b"ZSCORE": exactly(2, _zscore),
     b"ZCARD": exactly(1, _zcard),
     b"ZCOUNT": exactly(3, _zcount),
