@@ -129,24 +129,6 @@ async def test_a_cancelled_wait_is_told(redis_url: str, recorder: Recorder) -> N
     assert names(recorder) == ["Acquired", "Waiting", "GaveUp", "Released"]
 
 
-def test_slow_waits_and_holds_are_told_once(client: Client, recorder: Recorder) -> None:
-    """A long wait is told once, with who holds the lock; a long hold is told once too."""
-    client.observe(recorder)
-    with client.lock("orders") as hold:
-        holder = hold.holder
-        done = in_thread(lambda: client.lock("orders").acquire(timeout=1.5))
-        done.join()
-    wait_until(lambda: bool(recorder.of(observe.GaveUp)), 5, "all is told")
-
-    (slow,) = recorder.of(observe.SlowAcquire)
-    assert isinstance(slow, observe.SlowAcquire)
-    assert slow.held_by == (holder,)
-    assert slow.seconds >= 0.2
-    (long,) = recorder.of(observe.SlowHold)
-    assert isinstance(long, observe.SlowHold)
-    assert long.holder == holder
-
-
 def test_losses_are_told(client: Client, recorder: Recorder) -> None:
     """A lock that is broken is told as broken by its breaker, and as lost by its holder."""
     client.observe(recorder)
