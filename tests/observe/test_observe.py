@@ -164,6 +164,23 @@ def test_a_lease_that_its_owner_chose_may_end(
     wait_until(lambda: names(recorder) == ["Acquired", "Released"], 5, "both are told")
 
 
+@pytest.mark.filterwarnings("ignore:hold of 'orders':interlock.MisuseWarning")
+def test_abandoned_holds_are_told(client: Client, recorder: Recorder) -> None:
+    """A hold whose thread has ended is told as abandoned, and not as released."""
+    client.observe(recorder)
+    lock = client.lock("orders")
+    in_thread(lock.acquire).join()
+    wait_until(lambda: bool(recorder.of(observe.Abandoned)), 5, "it is told")
+    assert names(recorder) == ["Acquired", "Abandoned"]
+
+
+def test_another_primary_is_told(client: Client, recorder: Recorder) -> None:
+    """What the Sentinel monitor calls when there is another primary tells the observers."""
+    client.observe(recorder)
+    client._driver._reporter.move()
+    wait_until(lambda: bool(recorder.of(observe.ServerChanged)), 5, "it is told")
+
+
 def test_an_outage_is_told_once(redis_url: str, proxy: FaultProxy, recorder: Recorder) -> None:
     """Renewal that fails is told once for an outage, with the validity left, and then its end."""
     with interlock.connect(proxy.url(), lease=6, command_timeout=0.2) as client:
