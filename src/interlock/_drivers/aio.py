@@ -33,6 +33,7 @@ from interlock._drivers.flow import current_owner as thread_owner
 from interlock._drivers.process import clock
 from interlock._drivers.tasks import call_in, current_owner, in_thread
 from interlock._links.multiplexer import Multiplexer
+from interlock._links.resp import pack_evalsha
 from interlock._links.topology import topology_of
 from interlock.errors import ClosedError, InterlockError, WrongTypeError
 
@@ -117,10 +118,9 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
                         reply = await self._multiplexer.eval(call, self.timeout)
                     else:
                         # Who asks for a place is in no hurry: that goes with the next command.
-                        reply = await (
-                            pipeline.send(call.packed, more=True)
-                            if call.packed is not None and call.script.name in _JOINS
-                            else pipeline.begin(call, self.timeout, step.heard)
+                        more = call.script.name in _JOINS
+                        reply = await pipeline.send(
+                            call.packed or pack_evalsha(call), step.heard, more
                         )
                 except InterlockError as error:
                     reply = error

@@ -297,7 +297,9 @@ class Pipeline(asyncio.Protocol):
             why = f": {self._why}" if self._why else ""
             message = f"lost the connection to {self.where}{why}"
             raise ServerUnavailableError(message, transient=True)
-        slots, out, slot = self._slots, self._out, self._loop.create_future()
+        slots, out = self._slots, self._out
+        # Not by the loop's own method: that takes longer.
+        slot: asyncio.Future[object] = asyncio.Future(loop=self._loop)
         try:
             under_way = len(slots)
             slots.append((slot, then))
