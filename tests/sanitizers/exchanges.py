@@ -6,7 +6,6 @@ many exchanges, and the seed. It exits with 1 at the first reply that is not wha
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import gc
 import importlib.machinery
@@ -18,7 +17,6 @@ import signal
 import socket
 import sys
 import threading
-import weakref
 from contextlib import suppress
 from typing import Any
 
@@ -162,21 +160,6 @@ def parsing(module: Any, chance: random.Random) -> None:
     assert module.parse_all(stream + b"x", StruckError)[1:] == (len(stream), -1)
 
 
-async def awaiting(module: Any) -> None:
-    """Await coroutines by what stands for them."""
-
-    async def wait(number: int) -> int:
-        await asyncio.sleep(0)
-        return number
-
-    async def through(unawaited: Any) -> object:
-        assert weakref.ref(unawaited)() is unawaited
-        return await unawaited
-
-    for number in range(1000):
-        assert await through(module.Unawaited(wait(number))) == number
-
-
 def wrong_arguments(module: Any, sock: socket.socket) -> None:
     """Call it as nobody should."""
     closed = socket.socket()
@@ -232,7 +215,6 @@ def main() -> int:
     kept(module)
     packing(module, chance)
     parsing(module, chance)
-    asyncio.run(awaiting(module))
     gc.collect()
     for number in range(count):
         size = chance.choice((1, 14, 40, 300, 16_384, 16_385, LONGEST))

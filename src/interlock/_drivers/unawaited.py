@@ -8,7 +8,6 @@ from collections.abc import Coroutine
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
-from interlock._drivers.stepped import in_c
 from interlock._misuse import publish
 from interlock._traceback import shorten
 from interlock.errors import InterlockError
@@ -94,10 +93,6 @@ def _refuse_a_block(self: Unawaited[Any], *_: object) -> None:
 # Type checkers shall not know of them.
 for _method in ("__aenter__", "__aexit__"):
     setattr(Unawaited, _method, _refuse_a_block)
-
-
-if not TYPE_CHECKING:
-    Unawaited = in_c(Unawaited)
 
 
 class Attempt(Unawaited[H]):

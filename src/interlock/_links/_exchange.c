@@ -727,134 +727,14 @@ static PyType_Spec whole_spec = {
     .slots = whole_slots,
 };
 
-/* Raise StopIteration for *result*, whose reference it takes; return NULL. */
-static PyObject *
-stopped(PyObject *result)
-{
-    PyObject *stop = PyObject_CallFunctionObjArgs(PyExc_StopIteration, result, NULL);
-
-    Py_DECREF(result);
-    if (stop != NULL)
-        PyErr_SetObject(PyExc_StopIteration, stop);
-    Py_XDECREF(stop);
-    return NULL;
-}
-
-/* A coroutine that is not awaited yet. `asyncio/hold.py` gives this type all methods that nobody
-   calls who awaits it. To await it runs no code in Python and makes no object more, as a class in
-   Python would. */
-
-typedef struct {
-    PyObject_HEAD
-    PyObject *coroutine, *references; /* what is stepped; the weak references to this */
-} Unawaited;
-
-static PyObject *
-unawaited_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
-{
-    PyObject *coroutine;
-    Unawaited *self;
-
-    if (kwargs != NULL || PyTuple_Size(args) != 1) {
-        PyErr_SetString(PyExc_TypeError, "(coroutine)");
-        return NULL;
-    }
-    coroutine = PyTuple_GetItem(args, 0);
-    self = (Unawaited *)PyType_GenericAlloc(type, 0);
-    if (self != NULL) {
-        Py_INCREF(coroutine);
-        self->coroutine = coroutine;
-    }
-    return (PyObject *)self;
-}
-
-static int
-unawaited_traverse(Unawaited *self, visitproc visit, void *arg)
-{
-    Py_VISIT(Py_TYPE((PyObject *)self));
-    Py_VISIT(self->coroutine);
-    return 0;
-}
-
-static int
-unawaited_clear(Unawaited *self)
-{
-    Py_CLEAR(self->coroutine);
-    return 0;
-}
-
-static void
-unawaited_dealloc(Unawaited *self)
-{
-    PyTypeObject *type = Py_TYPE((PyObject *)self);
-    PyObject_GC_UnTrack(self);
-    if (self->references != NULL)
-        PyObject_ClearWeakRefs((PyObject *)self);
-    (void)unawaited_clear(self);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
-    Py_DECREF(type);
-}
-
-static PyObject *
-unawaited_await(Unawaited *self)
-{
-    Py_INCREF((PyObject *)self);
-    return (PyObject *)self;
-}
-
-static PySendResult
-unawaited_send(Unawaited *self, PyObject *value, PyObject **result)
-{
-    return PyIter_Send(self->coroutine, value, result);
-}
-
-static PyObject *
-unawaited_next(Unawaited *self)
-{
-    PyObject *result;
-    PySendResult kind = PyIter_Send(self->coroutine, Py_None, &result);
-    return kind == PYGEN_RETURN ? stopped(result) : result;
-}
-
-static PyMemberDef unawaited_members[] = {
-    {"_coroutine", T_OBJECT, offsetof(Unawaited, coroutine), READONLY, "What is stepped."},
-    {"__weaklistoffset__", T_PYSSIZET, offsetof(Unawaited, references), READONLY, NULL},
-    {NULL, 0, 0, 0, NULL},
-};
-
-static PyType_Slot unawaited_slots[] = {
-    {Py_tp_new, unawaited_new},
-    {Py_tp_traverse, unawaited_traverse},
-    {Py_tp_clear, unawaited_clear},
-    {Py_tp_dealloc, unawaited_dealloc},
-    {Py_tp_iternext, unawaited_next},
-    {Py_am_await, unawaited_await},
-    {Py_am_send, unawaited_send},
-    {Py_tp_members, unawaited_members},
-    {0, NULL},
-};
-
-static PyType_Spec unawaited_spec = {
-    .name = "interlock._links._exchange.Unawaited",
-    .basicsize = sizeof(Unawaited),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
-    .slots = unawaited_slots,
-};
-
 static int
 add_types(PyObject *added)
 {
-    PyType_Spec *specs[] = {&whole_spec, &unawaited_spec};
-    PyObject *type;
-    size_t place;
-    int failed = 0;
+    PyObject *type = PyType_FromModuleAndSpec(added, &whole_spec, NULL);
+    int failed = type == NULL ? -1 : PyModule_AddType(added, (PyTypeObject *)type);
 
-    for (place = 0; !failed && place < sizeof specs / sizeof *specs; place++) {
-        type = PyType_FromModuleAndSpec(added, specs[place], NULL);
-        failed = type == NULL || PyModule_AddType(added, (PyTypeObject *)type) < 0;
-        Py_XDECREF(type);
-    }
-    return failed ? -1 : 0;
+    Py_XDECREF(type);
+    return failed;
 }
 
 static PyMethodDef methods[] = {

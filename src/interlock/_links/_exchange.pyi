@@ -1,14 +1,8 @@
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable
 from types import CodeType, FrameType, ModuleType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 _T = TypeVar("_T")
-
-class Unawaited(Generic[_T]):
-    _coroutine: Coroutine[Any, Any, _T]
-    def __new__(cls, coroutine: Coroutine[Any, Any, _T], /) -> Self: ...
-    def __await__(self) -> Generator[Any, None, _T]: ...
-    def __next__(self) -> Any: ...
 
 class Whole:
     def __new__(cls, call: Callable[..., Any], undo: Callable[..., object], /) -> Self: ...

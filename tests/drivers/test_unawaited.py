@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from interlock._drivers import stepped
 from interlock._drivers.unawaited import Attempt, Unawaited
 
 if TYPE_CHECKING:
@@ -112,17 +111,3 @@ def test_a_cycle_through_it_is_freed() -> None:
     del task, unawaited, kept
     _ = gc.collect()
     assert [each() for each in gone] == [None, None]
-
-
-@pytest.mark.needs("gcc")
-def test_the_part_in_c_takes_one_coroutine() -> None:
-    """All else is refused."""
-    for arguments, names in (((), {}), ((1, 2), {}), ((1,), {"name": 2})):
-        with pytest.raises(TypeError):
-            _ = stepped._in_c(*arguments, **names)
-
-
-def test_without_it_the_class_in_python_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A system without a compiler has the same methods."""
-    monkeypatch.setattr(stepped, "_in_c", None)
-    assert stepped.in_c(str) is str
