@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from interlock._core.model.hold import Hold
     from interlock._core.model.calls import Eval
+    from interlock._core.model.hold import Hold
     from interlock._drivers.state import State
     from interlock._links.endpoint import Endpoint
     from interlock._links.topology import Topology
