@@ -415,6 +415,10 @@ class Judge:
                 each for each in members(lock, dump) if client_of(each) not in dead
             } <= self._returned:
                 kept |= {fair_queue(lock.key), fair_timeouts(lock.key)}
+        for key, stored in dump.items():  # nobody leaves a condition for the dead
+            if key.startswith("interlock_condition"):
+                standing: Any = stored.value
+                kept |= {key} if {client_of(each.decode()) for each in standing} <= dead else set()
         if left := [each for each in dump.keys() - kept if not each.startswith(STAYING)]:
             world.fail(f"the server still has {sorted(left)}")
         if self.meetings is not None:
