@@ -1,8 +1,8 @@
 """The catalogue of kinds: one row for each kind of object, with all that operators need to know.
 
 Each row is named after the factory on the client. The reader of locks, the forced release, the
-rights and the tests ask the catalogue, so to all of them a new kind is one more row. A client that
-only locks does not import it.
+rights and the tests ask the catalogue. A new kind is one more row, and a place in `Reader.describe`
+if its holders do not stand in a hash of its name. A client that only locks does not import it.
 """
 
 from __future__ import annotations

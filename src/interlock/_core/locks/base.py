@@ -65,6 +65,11 @@ if TYPE_CHECKING:
 class Lock:
     """The algorithm of one lock, for all its owners in this client.
 
+    A kind overrides what its scripts differ in: `_entering`, `_asking` and `_leaving` (its forms),
+    `granted` if the answers differ, and `renewing` with `renewed_with` if holds are
+    renewed together. Without a queue on the server, `queues` is False, `channels` names one channel,
+    and `line` is the class of those who wait here.
+
     Args:
         session: the client's state.
         name: what the user calls it.

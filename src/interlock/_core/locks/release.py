@@ -64,7 +64,7 @@ class Release(Step[None]):
         return self
 
     def begin(self) -> Eval[Any] | None:
-        """Drop the entry; return the release, or None if the hold is lost."""
+        """Drop the entry; return the release, or None if the hold is lost, or too short for a usual wait."""
         hold = self.hold
         lock, entries = hold.lock, hold.entries
         session, clock = lock.session, lock.session.clock

@@ -220,7 +220,8 @@ class Session:
         """Release again what was released last, because another server may be there now.
 
         It may have taken over without these releases. An id is never used again, so that harms
-        nobody if it is the same one.
+        nobody if it is the same one. The release that has just failed is among them: so its caller
+        often hears that nothing was there to release.
         """
         self.resent_at = self.clock()
         recent, self.recent = self.recent, deque(maxlen=MOST_RECENT)
