@@ -154,7 +154,7 @@ def test_a_client_that_closes_gives_up_a_slot_that_does_not_move(cluster: Cluste
     ):
         client.close()
     client.close()  # it is closed
-    assert threading.active_count() < threads
+    assert threading.active_count() <= threads
     with interlock.connect(cluster.url()) as other:
         assert other.fair_lock(name).force_release()
 

@@ -173,7 +173,7 @@ async def test_waiting_costs_little_beside_a_free_member(table: Table) -> None:
             await holder.do(member.acquire)
         waiting = asyncio.create_task(table.owner().do(table.red(clients).acquire, timeout=4))
         await queued(*clients)
-        heard = [bool(each._over and each._over.session.queues.places) for each in clients]
+        heard = [bool(each._driver.session.queues.places) for each in clients]
         await holder.do(theirs[heard.index(True)].release)
         await sent_in(proxy, 2)
         assert proxy.commands["EVALSHA"] <= 20

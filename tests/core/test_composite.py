@@ -70,7 +70,7 @@ def multi(client: Any, *names: str) -> Any:
 
 def left(*clients: Any) -> list[object]:
     """Return what *clients* still have, but for what nobody can tell them of any more."""
-    states = [each._over.session for each in clients]
+    states = [each._driver.session for each in clients]
     mine = [hold for hold in current_owner().table.values() if hold.lock.session in states]
     waiting = [w for state in states for line in state.lines.values() for w in line.waiters]
     return [*mine, *waiting, *[hold for state in states for hold in state.live]]
@@ -189,7 +189,7 @@ def test_a_release_gives_each_member_to_its_first_waiter(
     lock, began = multi(client), 0.0
     with lock:
         waits = [pool.submit(turn, other.lock(name)) for name in ("a", "c")]
-        state = other._over.session
+        state = other._driver.session
         wait_until(lambda: len(state.queues.places) == 2, 10, "both wait")
         wait_until(
             lambda: all(h.place.refused for h in list(state.queues.places.values())),
@@ -210,7 +210,7 @@ def test_a_member_that_is_lost_at_the_end(
     def extends(self: MultiLock, hold: CompositeHold, lease: float) -> Any:
         if not ended:
             ended.append(hold.parts[0])
-            client._over.session.watchdog.lose(hold.parts[0], "expired")
+            client._driver.session.watchdog.lose(hold.parts[0], "expired")
         return extend(self, hold, lease)
 
     monkeypatch.setattr(MultiLock, "extend_parts", extends)
@@ -281,7 +281,7 @@ def test_a_strike_anywhere_leaves_nothing(
     """In an acquire or a release: others get all members at once."""
     lock, theirs, holder = joint(make, *locks(client)), multi(other), other.lock("b")
     second = other.lock("c")
-    state = client._over.session
+    state = client._driver.session
 
     def use() -> None:
         with lock.trying(0.02 if waits else 20):

@@ -101,9 +101,9 @@ def test_a_copy_does_nothing(
         redis_client.set("interlock_semaphore_total:{name}", 5)
     step = CHANGES[what](kit)
     call: Any = step.begin()
-    first = kit.driver.send(call.anew())
+    first = kit.driver.eval(call.anew())
     before = _state(redis_client)
-    again = kit.driver.send(call.anew())
+    again = kit.driver.eval(call.anew())
     assert _state(redis_client) == before
     if not isinstance(first, list) and what != "acquire":
         assert again == first
@@ -117,7 +117,7 @@ def test_a_copy_does_nothing(
         else:
             kit.perform(counter.release(3))
         before = _state(redis_client)
-        kit.driver.send(call.anew())
+        kit.driver.eval(call.anew())
         assert _state(redis_client) == before
 
 
@@ -131,13 +131,13 @@ def test_what_was_given_up_is_undone(
     step = CHANGES[what](kit)
     call: Any = step.begin()
     if not late:
-        kit.driver.send(call.anew())
+        kit.driver.eval(call.anew())
         assert redis_client.get("name") in (b"4", b"0")
     step.give_up()
     step.give_up()
     wait_until(kit.settled, PROMPT, "it is undone")
     assert redis_client.get("name") == b"5"
-    kit.driver.send(call.anew())
+    kit.driver.eval(call.anew())
     assert redis_client.get("name") == b"5"
 
 
@@ -164,7 +164,7 @@ def test_a_release_that_was_given_up_is_completed(
     step = kit.semaphore().release(2)
     if begun:
         call: Any = step.begin()
-        kit.driver.send(call.anew())
+        kit.driver.eval(call.anew())
     step.give_up()
     step.give_up()
     wait_until(kit.settled, PROMPT, "it is completed")

@@ -74,7 +74,7 @@ def test_late_copies_of_both_commands_change_nothing(
         hold = lock.hold
         given = hold.hand_over()
         adopted = client.adopt(given)
-        core, send = lock._core, lock._driver.send
+        core, send = lock._core, lock._driver.eval
         copies = [
             core.give(hold.holder, given.holder, 60),
             core.give(given.holder, "another:000000000001", 60),

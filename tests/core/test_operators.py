@@ -123,7 +123,8 @@ def test_a_loss_names_a_failover(
     client: Client, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody has left a note, and the client knows that another server has taken over."""
-    monkeypatch.setattr(client._driver.state, "took_over", lambda _key: 0.0)
+    session = client._driver.session
+    monkeypatch.setattr(session, "outside", session.outside._replace(took_over=lambda _key: 0.0))
     lock = client.lock("name")
     lock.acquire()
     redis_client.delete("name")

@@ -177,7 +177,7 @@ def test_abandoned_holds_are_told(client: Client, recorder: Recorder) -> None:
 def test_another_primary_is_told(client: Client, recorder: Recorder) -> None:
     """What the Sentinel monitor calls when there is another primary tells the observers."""
     client.observe(recorder)
-    client._driver._reporter.move()
+    client._driver._upkeep.move()
     wait_until(lambda: bool(recorder.of(observe.ServerChanged)), 5, "it is told")
 
 

@@ -268,7 +268,9 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
 
     def cancel_on_lost(self, hold: Hold) -> None:
         """Cancel the running task when *hold* is lost before its release begins."""
-        self.on_lost(hold, self._cancellations.of(hold))
+        cancel = self._cancellations.of(hold)
+        if cancel is not None:
+            self.on_lost(hold, cancel)
 
     def cancelled_by_loss(self, error: BaseException | None, hold: Hold | None) -> bool:
         """Return whether *error* is the cancellation of this task by the loss of *hold*.

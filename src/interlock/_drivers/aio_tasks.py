@@ -50,14 +50,21 @@ class Cancellations:
         self._by_task: weakref.WeakKeyDictionary[asyncio.Task[object], Hold] = (
             weakref.WeakKeyDictionary()
         )
+        self._armed: weakref.WeakKeyDictionary[asyncio.Task[object], weakref.WeakSet[Hold]] = (
+            weakref.WeakKeyDictionary()
+        )
 
-    def of(self, hold: Hold) -> Callable[[], None]:
-        """Return a function that cancels the task that runs now, for the loss of *hold*."""
+    def of(self, hold: Hold) -> Callable[[], None] | None:
+        """Return what cancels the task that runs now, for the loss of *hold*; None the next times."""
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError(
                 "cancel_on_lost must be called from the task that is to be cancelled"
             )
+        armed = self._armed.setdefault(task, weakref.WeakSet())
+        if hold in armed:
+            return None
+        armed.add(hold)
         return partial(self._cancel, task, hold)
 
     def _cancel(self, task: asyncio.Task[object], hold: Hold) -> None:

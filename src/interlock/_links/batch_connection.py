@@ -25,13 +25,13 @@ class NodeBatchConnection:
     """Sends batches to one node; it connects when needed, and again after a loss.
 
     Attributes:
-        name: its name in CLIENT LIST from the next connection on; empty for none.
+        name: its name in CLIENT LIST from the next batch on; empty for none.
         named: whether CLIENT LIST shows the name, as far as it is known.
     """
 
     def __init__(self, endpoint: Endpoint, name: str) -> None:
         self._endpoint = endpoint
-        self.name = name
+        self.name = self._called = name
         self._connection: Connection | None = None
         self.named = True
 
@@ -79,14 +79,15 @@ class NodeBatchConnection:
         if self._connection is not None and not self._connection.log_in_anew():
             self.drop()
         if self._connection is None:
-            self._connection = Connection(self._endpoint, patience)
-            if self.name:
-                # Errors are ignored. Without the right to do that, the connection has no name.
-                # Servers before Redis 7.2 do not know SETINFO.
-                commands = (("SETNAME", self.name), *_LIBRARY)
-                packed = [pack(("CLIENT", *command)) for command in commands]
-                replies = self._connection.exchange(packed, patience)
-                self.named = not isinstance(replies[0], Exception)
+            self._connection, self._called = Connection(self._endpoint, patience), ""
+        if self.name != self._called:
+            self._called = self.name
+            # Errors are ignored. Without the right to do that, the connection has no name.
+            # Servers before Redis 7.2 do not know SETINFO.
+            commands = (("SETNAME", self.name), *_LIBRARY)
+            packed = [pack(("CLIENT", *command)) for command in commands]
+            replies = self._connection.exchange(packed, patience)
+            self.named = not isinstance(replies[0], Exception)
         return self._connection
 
     def drop(self) -> None:
@@ -103,12 +104,11 @@ class BatchConnection:
 
     Args:
         topology: says which node serves a key.
-        name: the name of the connections in CLIENT LIST; empty for none.
     """
 
-    def __init__(self, topology: Topology, name: str = "") -> None:
+    def __init__(self, topology: Topology) -> None:
         self._topology = topology
-        self._name = name
+        self._name = ""
         self._connections: dict[Endpoint, NodeBatchConnection] = {}
 
     def batch(
@@ -168,6 +168,12 @@ class BatchConnection:
         if connection is None:
             connection = self._connections[node] = NodeBatchConnection(node, self._name)
         return connection
+
+    def call(self, name: str) -> None:
+        """Have the connections shown as *name* in CLIENT LIST from the next batch on."""
+        self._name = name
+        for connection in self._connections.values():
+            connection.name = name
 
     def _forget_the_gone(self) -> None:
         if len(self._connections) > 1:

@@ -136,7 +136,9 @@ class Login:
         """
         if self._serves():
             return self._answer, self.version
-        raise error if isinstance(error, ServerUnavailableError) else self._hangs() from None
+        if isinstance(error, ServerUnavailableError):
+            raise error
+        raise self._hangs() from None
 
     def follow(self, follower: Follower) -> None:
         """Tell *follower* of new credentials until `leave`, or for as long as it lives."""

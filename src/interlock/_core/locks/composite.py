@@ -196,6 +196,12 @@ class CompositeHold(Hold):
 
     # How it ends.
 
+    def unheard(self) -> None:
+        """Have its parts call it no more: they may be held for longer."""
+        if self.listeners is not None:
+            for part in self.parts:
+                part.unlisten(self.tell)
+
     def lose(self) -> HoldLostError:
         """Give back what is left of it, now that its owner hears of the loss; return that error."""
         error, reason = lost_error(self), self.reason
@@ -218,6 +224,7 @@ class CompositeHold(Hold):
         """End all parts, also those of a try in vain; no I/O, and repeatable."""
         for step in self.steps:
             step.give_up()
+        self.unheard()
         for part in self.parts:
             if part.leave(self) or not part.entries:
                 part.lock.session.give_up(part)
@@ -520,6 +527,7 @@ class ReleaseAll(Release):
             lock.session.watchdog.expire(hold, self._began)
             return None
         hold.leave_owner()
+        hold.unheard()
         together = lock.leave_all(hold, self._began)
         if together is not None:
             self._parts, call = together

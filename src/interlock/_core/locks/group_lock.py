@@ -128,11 +128,14 @@ class GroupLock(Lock):
         if line is None or deadline <= (now := session.clock()) or not self._awaited(line):
             return super().first(hold, deadline)
         session.live[hold] = None
-        session.queues.stand(hold).sent = hold.sent_at = now  # as if it had been refused
+        place = session.queues.stand(hold)
+        if self._awaited(line, hold):  # still, now that whoever leaves rings this one
+            place.sent = hold.sent_at = now  # as if it had been refused
         return None
 
-    def _awaited(self, line: Line) -> bool:
-        return any(other.lock.place == self.place for other in list(line.waiters))
+    def _awaited(self, line: Line, by: Hold | None = None) -> bool:
+        others = [other for other in list(line.waiters) if other is not by]
+        return any(other.lock.place == self.place for other in others)
 
     def excludes(self, hold: Any) -> bool:
         """Return whether *hold* has some of these values."""

@@ -18,6 +18,9 @@ if broken or look ~= '' and not redis.call('zscore', waiting, party) then
   note(party)
   return noted(-1)
 end
+if look ~= '' then
+  redis.call('pexpire', waiting, keep) -- so that a full server throws nobody out who waits
+end
 if redis.call('zcount', waiting, '-inf', now) > 0 then
   breaks()
   note(party)

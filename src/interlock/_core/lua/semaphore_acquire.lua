@@ -10,7 +10,8 @@
 
 local last = redis.call('get', request)
 if last and string.sub(last, 1, 12) >= number then
-  return string.sub(last, 14) == permits and 0 or {-1, false, false}
+  local now_free = tonumber(redis.call('get', semaphore) or '') or 0
+  return string.sub(last, 14) == permits and now_free or {-1, false, false}
 end
 local free, made = redis.call('get', semaphore), false
 if not free and named ~= '' then

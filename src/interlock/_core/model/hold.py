@@ -446,11 +446,13 @@ class Hold:
     def expiry_reason(self) -> LossReason:
         """Return why it is lost if its validity has just ended.
 
-        If no renewal has failed, none was made: the process was paused, or too busy.
+        If no renewal has failed or is without an answer, none was made: the process was paused, or
+        too busy.
         """
+        session = self.lock.session
         renewed = self.renewed and self.ends_by == NEVER
-        failed = renewed and self.lock.session.events.failure_of(self)
-        return "unreachable past validity" if failed else "expired"
+        failed = session.events.failure_of(self) or session.watchdog.unanswered(self)
+        return "unreachable past validity" if renewed and failed else "expired"
 
     def listen(self, callback: Callable[[], object]) -> bool:
         """Call *callback* when it is lost; return False if it is."""
@@ -467,6 +469,9 @@ class Hold:
         """Call *callback* no more."""
         if self.listeners is not None and callback in self.listeners:
             self.listeners.remove(callback)
+
+    def tell(self) -> None:
+        """Call those who listen, if it is lost by the end of a part."""
 
     def kept(self) -> bool:
         """Return whether it is held, or lost and not released."""

@@ -45,7 +45,7 @@ from interlock._core.queue.places import DEAF, Row, nobody
 from interlock._core.scripts import condition as scripts
 from interlock._core.scripts.locks import Grant
 from interlock._core.scripts.replies import LOOK, News
-from interlock.errors import ClosedError, HoldLostError, InterlockError, WrongTypeError
+from interlock.errors import ClosedError, ConfigError, HoldLostError, InterlockError, WrongTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -190,6 +190,11 @@ class WaitFor(Acquire):
         """
         session, lock = self._lock.session, self._lock
         former = self._condition.held(self._owner)
+        if any(isinstance(entry, Hold) for entry in former.entries):
+            raise ConfigError(
+                f"{lock!r} is held by a lock of several members, which would be broken by a wait "
+                "for one of them; hold it alone for this condition"
+            )
         hold = lock.new_hold(self._owner, None if former.renewed else former.lease)
         line = session.queues.know(hold).line
         self._former, self.hold = former, hold
@@ -244,10 +249,14 @@ class WaitFor(Acquire):
         place.sent, place.refused = hold.sent_at, answer.at if heard else 0
         place.before = place.before[1:]
         self._unanswered = hold.asking = hold.resent = False
-        # Not before: a release that comes before the wait would leave nothing to wait with.
+        self._released(former)
+        return False
+
+    def _released(self, former: Hold) -> None:
+        """Note that the server has released *former*; only now may its release be sent again."""
+        session = self._lock.session
         session.recent.append((session.clock(), self._lock, former.packed))
         session.released(former)
-        return False
 
     def rest(self, failure: Exception | None) -> Op[Any]:
         """Wait until it is notified, or time is up; then hold the lock again."""
@@ -299,7 +308,7 @@ class WaitFor(Acquire):
                 self._forget_row(hold)  # a copy has released it, and its waiter has had its turn
                 place.before = place.before[1:]
                 self._unanswered = False
-                session.released(former)
+                self._released(former)
             else:
                 yield from self._refuse(former, hold)
 
@@ -433,10 +442,12 @@ class WaitFor(Acquire):
         try:
             if self._unanswered:
                 _ = self._depart()
-                _ = yield from session.persist(self._lock.down(former, 0), NEVER)
+                answer = yield from session.persist(self._lock.down(former, 0), NEVER)
+                if answer.__class__ is tuple:  # the next holder is one of this client's
+                    session.queues.tell(self._lock, *answer)
                 place.before = place.before[1:]
                 self._unanswered = False
-                session.released(former)
+                self._released(former)
             self._forget_row(hold)
             if not self._left:
                 _ = yield from session.persist(condition.leaves(self._member, PASS_ON), NEVER)

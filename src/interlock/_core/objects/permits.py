@@ -140,7 +140,9 @@ class Permits(Lock):
         """Return a new hold for *owner*."""
         lasts = self._lasts if lease is None else lease
         shorter = "" if lasts >= GRANT else f"/{max(1, round(lasts * 1000))}"
-        packed = packed_text(f"{self.session.client_id}:{draw()}{shorter}{self.wish}")
+        # A number that begins with 2 says that the permits may end by themselves: no fault of the client.
+        number = draw() + (0 if lease is None else 10**11)
+        packed = packed_text(f"{self.session.client_id}:{number}{shorter}{self.wish}")
         return Permit().of(self, owner.reference, packed, lasts, lease is None)
 
     def shown(self, permit: Permit) -> str:

@@ -366,8 +366,8 @@ class Taking(Step[bool]):
         semaphore, session = self._semaphore, self._semaphore.session
         call.wish, call.wants = session.outside.wish(semaphore.key), self._permits
         came = session.queues.stand(call)
-        if len(came.line.waiters) > 1:
-            # Those in front of it hear all; else it may have come too late to hear.
+        if any(each is not call and each.wants <= call.wants for each in _calls(came.line)):
+            # One in front of it asks first; else it may have come too late to hear.
             came.sent = 1.0
         while (yield from news_for(call, self._deadline)) is not None:
             place = call.place
@@ -387,9 +387,9 @@ class Taking(Step[bool]):
 
     def _ring_next(self, call: Call, line: Line, left: int) -> None:
         """Let the next one ask if there may be something for it: *left*, or what was told since."""
-        session, told = self._semaphore.session, call.place is not None and call.place.told is LOOK
-        session.queues.forget(call)
-        if told:
+        session = self._semaphore.session
+        session.queues.forget(call)  # first: a message may come just now
+        if call.place is not None and call.place.told is LOOK:
             line.look(session.clock())
         elif left:
             _ring(line, left)
@@ -448,8 +448,11 @@ class Draining(Step[int]):
 
 def _ring(line: Line, free: int) -> None:
     """Let the oldest of *line* ask that wants no more than is *free*."""
-    for call in list(line.waiters):
-        place = call.place
-        if place is not None and isinstance(call, Call) and call.wants <= free:
-            place.tell(LOOK)
+    for call in _calls(line):
+        if call.place is not None and call.wants <= free:
+            call.place.tell(LOOK)
             return
+
+
+def _calls(line: Line) -> list[Call]:
+    return [each for each in list(line.waiters) if isinstance(each, Call)]

@@ -183,6 +183,9 @@ class Session:
             if hold.unsure():
                 self.garbage.add(hold)
             hold.over = ENDED
+            for entry in list(hold.entries):  # locks of several members, which may be lost by it
+                if isinstance(entry, Hold):
+                    entry.tell()
             if hold.since and self.events.observed:
                 self.events.released(hold)
         self.live.pop(hold, None)

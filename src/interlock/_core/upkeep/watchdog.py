@@ -88,11 +88,16 @@ class Watchdog:
         self.period = self._lease / 3
         self._round_at = 0.0
         self._gone: dict[Hold, None] = {}
+        self._unanswered: dict[Hold, None] = {}
         self._moved = False
 
     def follow_keys(self) -> None:
         """Ask at once for the holds whose keys another server has taken over; any thread may."""
         self._moved = True
+
+    def unanswered(self, hold: Hold) -> bool:
+        """Return whether a renewal of *hold* was due and has no answer yet."""
+        return hold in self._unanswered
 
     def next_due(self) -> float:
         """Return when something is due."""
@@ -110,6 +115,9 @@ class Watchdog:
         due = self._grants(now, places) if now < self._round_at else self._round(now)
         if moved:
             due = list(dict.fromkeys([*due, *self._taken_over(now)]))
+        if due:
+            now_due = dict.fromkeys([*self._unanswered, *due])
+            self._unanswered = {hold: None for hold in now_due if hold in self._live}
         why = [forced_note_read(forced_note(hold.lock.key, hold.holder)) for hold in notes]
         return [
             *[Renewal(call, [hold], now) for call, hold in zip(why, notes, strict=True)],
@@ -182,6 +190,8 @@ class Watchdog:
         elif answer.__class__ is not list:
             self.put_off(now)
         else:
+            for hold in renewal.holds:
+                self._unanswered.pop(hold, None)
             for hold, kept in zip(renewal.holds, answer, strict=True):
                 if not kept:
                     self.gone(hold)

@@ -52,7 +52,7 @@ class Lane:
 
     def __init__(self, upkeep: Upkeep, timeout: float) -> None:
         self._upkeep, self._timeout = upkeep, timeout
-        self._connection = BatchConnection(upkeep.topology, upkeep.reports.connection_name())
+        self._connection = BatchConnection(upkeep.topology)
         self._batches: SimpleQueue[tuple[Work, Report] | None] = SimpleQueue()
         self._busy = threading.Lock()
         _ = _thread.start_new_thread(self._run, ())
@@ -85,6 +85,8 @@ class Lane:
     def serve(self, work: Work, report: Report) -> Answers:
         """Send both; return the answers to *work*."""
         calls, mine = [*work.calls(), *report.calls()], len(work.dead) + len(work.renewals)
+        if report.card is not None:  # operators ask whether its client is connected
+            self._connection.call(self._upkeep.reports.connection_name())
         try:
             replies = self._connection.batch(
                 calls, self._timeout, self._timeout, self._upkeep.refuse_closed

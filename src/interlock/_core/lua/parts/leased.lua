@@ -84,13 +84,14 @@ local function announce(back)
   end
 end
 
--- Give back permits whose leases have ended; their clients lose their places.
+-- Give back permits whose leases have ended. Clients lose their places by that, unless the permits had
+-- leases of their own: then the number begins with 2, and so the ninth byte of the id.
 local function expire()
   local late = {}
   for _, id in ipairs(redis.call('zrangebyscore', permits, '0', ms)) do
     redis.call('zrem', permits, id)
     redis.call('incr', semaphore)
-    late[string.sub(id, 1, 8)] = true
+    late[string.sub(id, 1, 8)] = late[string.sub(id, 1, 8)] or (string.byte(id, 9) or 0) < 32 or nil
   end
   for _, one in ipairs(queue and next(late) and redis.call('zrange', queue, '0', '-1') or {}) do
     local client = string.match(one, '^[^:]*')
