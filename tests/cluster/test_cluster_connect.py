@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from interlock import ConfigError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Face, Stage
-    from tests.support.servers import ClusterServers, RedisServer
+    from tests.support.servers import ClusterServers
 
 
 async def _take(stage: Stage, client: Any) -> None:
@@ -72,37 +71,6 @@ def test_urls_that_cannot_work(face: Face, url: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why) as caught:
         face.module.connect(url)
     assert "secret" not in str(caught.value)
-
-
-async def test_a_database_of_a_cluster_without_databases(
-    plain: Stage, cluster: ClusterServers
-) -> None:
-    """Before Valkey 9, clusters have one database; the error says so."""
-    lock, owner = plain.client(cluster.url(db=1)).lock("name"), plain.owner()
-    with pytest.raises(ServerUnavailableError, match="Valkey 9") as caught:
-        await owner.do(lock.acquire, timeout=12)
-    assert caught.value.code == "DATABASE"
-
-
-async def test_no_cluster_at_all(plain: Stage, server: RedisServer) -> None:
-    """A server that is in no cluster is named so."""
-    lock, owner = (
-        plain.client(f"redis+cluster://127.0.0.1:{server.port}").lock("name"),
-        plain.owner(),
-    )
-    with pytest.raises(ConfigError, match="redis://"):
-        await owner.do(lock.acquire, timeout=5)
-
-
-async def test_nobody_there(plain: Stage) -> None:
-    """Nodes that cannot be reached the first time are a mistake, said at once."""
-    lock, owner = (
-        plain.client("redis+cluster://127.0.0.1:1,127.0.0.1:2").lock("name"),
-        plain.owner(),
-    )
-    with pytest.raises(ServerUnavailableError) as caught:
-        await asyncio.wait_for(owner.do(lock.acquire, timeout=30), 10)
-    assert not caught.value.transient
 
 
 async def test_a_node_taken_for_a_server(plain: Stage, cluster: ClusterServers) -> None:

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.lock.lock_like import KINDS, Face, Stage, queued
 from tests.support.doings import DOINGS, two_clients
-from tests.support.servers import ClusterServers, binaries, wait_until
+from tests.support.servers import ClusterServers, binaries
 
-import interlock
-from interlock import ConfigError, ServerUnavailableError
-from interlock._links.slots import slot_of
+from interlock import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,37 +73,3 @@ async def test_one_name_in_two_databases(cluster: ClusterServers, face: Face) ->
     finally:
         await stage.end()
         first.close()
-
-
-@of_valkey_9
-def test_a_lock_of_another_database_moves(cluster: ClusterServers) -> None:
-    """A slot moves with all its databases: the hold is kept, renewed and released."""
-    slot, name = slot_of("moves"), "moves"
-    source = cluster.owner(slot)
-    target = next(node for node in cluster.nodes if node is not source)
-    with interlock.connect(cluster.url(db=2)) as client, client.lock(name) as hold:
-        move(cluster, slot, source, target)
-        hold.extend(60)
-        assert client.lock(name).owned()
-    with target.client(db=2) as seen:
-        assert not seen.exists(name)
-
-
-def move(cluster: ClusterServers, slot: int, source: RedisServer, target: RedisServer) -> None:
-    """Move *slot*, as Valkey 9 does by itself."""
-    source.execute(
-        "CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE",
-        str(target.execute("CLUSTER", "MYID"), "ascii"),
-    )  # fmt: skip
-    wait_until(lambda: cluster.owner(slot) is target, 30, "the slot has moved")
-
-
-@of_valkey_9
-def test_a_database_that_is_not_there(cluster: ClusterServers) -> None:
-    """A number that the nodes do not have is told at once, with the setting."""
-    with (
-        interlock.connect(cluster.url(db=9)) as client,
-        pytest.raises(ServerUnavailableError, match="cluster-databases") as caught,
-    ):
-        client.lock("name").acquire()
-    assert caught.value.code == "DATABASE"

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.cluster.seen import eyes
-from tests.lock.children import Child
-from tests.lock.lock_like import KINDS, Face, Stage, renewed, until
+from tests.lock.lock_like import KINDS, Face, Stage, until
 from tests.support.servers import ClusterServers, RedisServer, main_binary
 
-import interlock
 from interlock._links.slots import slot_of
 
 if TYPE_CHECKING:
@@ -53,28 +50,6 @@ def _names_by_node(cluster: ClusterServers) -> dict[RedisServer, list[str]]:
         names.setdefault(cluster.owner(slot_of(name)), []).append(name)
         number += 1
     return {node: those[:10] for node, those in names.items()}
-
-
-def test_exit_when_no_thread_can_start(cluster: ClusterServers) -> None:
-    """An interpreter that starts no more threads at its exit still releases on every node.
-
-    That is so from Python 3.12 on.
-    """
-    names = [names[0] for names in _names_by_node(cluster).values()]
-    code = f"""
-    import atexit
-    client = interlock.connect(url)
-    for name in {names}:
-        client.lock(name).acquire()
-    def refuse(thread):
-        raise RuntimeError("can't create new thread at interpreter shutdown")
-    def exiting():
-        threading.Thread.start = refuse
-    atexit.register(exiting)
-    """
-    with Child(code, cluster.url()) as child, interlock.connect(cluster.url()) as client:
-        assert child.end() == (0, "")
-        assert [name for name in names if client.lock(name).locked()] == []
 
 
 async def test_nodes_come_and_go(hurt: Stage, harmed: ClusterServers) -> None:
@@ -172,37 +147,6 @@ async def _work_on(stage: Stage, client: Any, name: str) -> None:
         lock = client.lock(f"{name} {number}")
         assert await owner.do(lock.acquire, timeout=30)
         await owner.do(lock.release)
-
-
-# The test forks in its event loop, where the sync face warns.
-@pytest.mark.filterwarnings("ignore::interlock.errors.MisuseWarning")
-@pytest.mark.parametrize("face", ["sync"], indirect=True)
-async def test_a_fork(hurt: Stage, harmed: ClusterServers) -> None:
-    """A forked child is another client with its own connections to every node.
-
-    The parent keeps its holds.
-    """
-    client = hurt.client(lease=4)
-    mine = client.lock("of the parent")
-    assert mine.acquire()
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            ours = [client.lock(f"of the child {number}") for number in range(12)]
-            taken = [lock.acquire(timeout=30) for lock in ours]
-            refused = not mine.acquire(timeout=0) and not mine.owned()
-            for lock in ours:
-                lock.release()
-            code = 0 if all(taken) and refused else 2
-        finally:
-            os._exit(code)
-    _, status = await asyncio.to_thread(os.waitpid, child, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
-    await renewed(mine.hold)
-    assert mine.owned()
-    mine.release()
-    del harmed
 
 
 def _refusals(node: RedisServer) -> int:

@@ -79,27 +79,6 @@ async def test_the_documented_user_can_do_everything(plain: Stage, cluster: Clus
     assert plain.left_behind() == set()
 
 
-@pytest.mark.parametrize("face", ["sync"], indirect=True)
-@pytest.mark.parametrize("right", [right for right in OF_CLUSTERS[:4] if right != "spublish"])
-async def test_no_documented_right_is_one_too_many(
-    plain: Stage, cluster: ClusterServers, right: str
-) -> None:
-    """Without any one of those for clusters something is refused, by name."""
-    with _user(cluster, f"-{right}") as url, pytest.raises(ServerUnavailableError) as caught:
-        await _do_everything(plain, cluster, url)
-    assert caught.value.code == "NOPERM"
-
-
-@pytest.mark.parametrize("face", ["sync"], indirect=True)
-@pytest.mark.parametrize("right", ["ssubscribe", "spublish"])
-async def test_without_the_right_to_send_or_hear(
-    plain: Stage, cluster: ClusterServers, right: str
-) -> None:
-    """Who hears nothing looks again at its poll cap, and does not fail."""
-    with _user(cluster, f"-{right}") as url:
-        await _do_everything(plain, cluster, url)
-
-
 @pytest.mark.needs("tls")
 async def test_tls_and_passwords(face: Face) -> None:
     """Every node gets TLS and the URL's certificates and credentials, even an unnamed one."""
@@ -118,13 +97,3 @@ async def test_tls_and_passwords(face: Face) -> None:
             with pytest.raises(ServerUnavailableError):
                 await owner.do(plain_client.lock("name").acquire, timeout=10)
             await stage.end()
-
-
-async def test_a_wrong_password(plain: Stage, cluster: ClusterServers) -> None:
-    """It is said at once, and not shown."""
-    _allow(cluster)
-    client, owner = plain.client(cluster.url("app", "wrong")), plain.owner()
-    with pytest.raises(ServerUnavailableError) as caught:
-        await owner.do(client.lock(NAME).acquire, timeout=10)
-    assert caught.value.code == "WRONGPASS"
-    assert "wrong@" not in str(caught.value)

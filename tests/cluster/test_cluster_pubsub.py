@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.cluster.seen import eyes
-from tests.lock.lock_like import KINDS, Face, Stage, until
-from tests.support.doings import DOINGS, two_clients
+from tests.lock.lock_like import Stage, until
 
-from interlock import ConfigError
 from interlock._links.slots import slot_of
 
 if TYPE_CHECKING:
@@ -71,32 +67,3 @@ async def test_off(plain: Stage, cluster: ClusterServers) -> None:
     """Nobody listens, nobody is told, and who waits polls."""
     sharded, others = await _hand_over(plain, cluster, pubsub="off")
     assert sharded == others == []
-
-
-def test_off_for_every_object(cluster: ClusterServers) -> None:
-    """With pubsub off no object needs the right to send a message, nor to hear one."""
-    for node in cluster.nodes:
-        node.execute("ACL", "SETUSER", "quiet", "reset", "on", ">secret", "~*", "+@all", "-@pubsub")
-
-    def do(kind: str) -> None:
-        with two_clients(cluster.url("quiet", "secret"), pubsub="off") as (client, other):
-            DOINGS[kind](client, other)
-
-    with ThreadPoolExecutor(len(DOINGS)) as threads:
-        for done in [threads.submit(do, kind) for kind in DOINGS]:
-            done.result()
-
-
-async def test_sharded_where_there_is_none(face: Face, other_cluster: ClusterServers) -> None:
-    """A cluster of Redis 6.2 has no sharded channels: auto does without, `sharded` is refused."""
-    old = other_cluster.nodes[0].version < (7, 0, 0)
-    with eyes(other_cluster) as seen:
-        stage = Stage(face, KINDS[0], other_cluster.url(), seen)
-        lock, owner = stage.client(pubsub="sharded").lock("name"), stage.owner()
-        if old:
-            with pytest.raises(ConfigError, match="no sharded channels"):
-                await owner.do(lock.acquire)
-        else:
-            assert await owner.do(lock.acquire)
-            await owner.do(lock.release)
-        await stage.end()

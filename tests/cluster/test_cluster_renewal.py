@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
-import pytest
 from tests.lock.lock_like import renewed
 
-import interlock
 from interlock._links.slots import slot_of
 
 if TYPE_CHECKING:
@@ -79,16 +76,3 @@ async def test_a_node_that_hangs_delays_no_renewal_on_others(
     await renewed(*holds)
     for hold in holds:
         await owner.do(hold.release)
-
-
-@pytest.mark.parametrize("kind", ["lock", "fenced_lock"])
-def test_holds_of_several_slots_are_renewed(cluster: ClusterServers, kind: str) -> None:
-    """Each lock has a script of its own there: no script may have keys of several slots."""
-    with interlock.connect(cluster.url(), lease=3) as client:
-        locks = [getattr(client, kind)(f"renewed {number}") for number in range(12)]
-        for lock in locks:
-            assert lock.acquire()
-        time.sleep(4)  # longer than a lease
-        assert all(lock.hold.valid for lock in locks)
-        for lock in locks:
-            lock.release()

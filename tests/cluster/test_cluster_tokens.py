@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,7 +13,6 @@ from tests.support.servers import ClusterServers, RedisServer, main_binary
 import interlock
 import interlock.asyncio
 from interlock._links.slots import slot_of
-from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,32 +77,6 @@ def test_a_slot_that_moves(failing: ClusterServers) -> None:
 def _is_other_primary(node: RedisServer, owner: RedisServer) -> bool:
     role = cast("list[Any]", node.execute("ROLE"))
     return role[0] == b"master" and node is not owner
-
-
-def test_a_user_that_may_not_ask_for_the_epoch(failing: ClusterServers) -> None:
-    """Without the right to read the epoch an acquire is refused and draws no token."""
-    last = token(failing)
-    for node in failing.nodes:
-        node.execute(
-            "ACL", "SETUSER", "poor", "on", ">pw", "~*", "&*", "+@all", "-cluster", "+cluster|slots"
-        )
-    url = failing.url().replace("://", "://poor:pw@")
-    with interlock.connect(url) as client:
-        with pytest.raises(ServerUnavailableError, match="does not permit") as caught:
-            client.fenced_lock(NAME).acquire()
-        assert caught.value.code == "NOPERM"
-        assert client.lock(NAME).acquire()
-    assert token(failing) > last
-
-
-def test_a_token_tells_its_epoch(failing: ClusterServers) -> None:
-    """The token of a cluster with true epochs names them as its source, and re-entries keep it."""
-    with (
-        interlock.connect(failing.url()) as client,
-        client.fenced_lock(NAME) as hold,
-        client.fenced_lock(NAME) as again,
-    ):
-        assert (hold.token_source, again.token_source) == ("epoch", "epoch")
 
 
 @pytest.fixture(scope="module")
@@ -198,32 +169,3 @@ def test_the_first_epoch_of_a_true_cluster() -> None:
         assert b"cluster_current_epoch:1\r\n" in _info(primary)
         with interlock.connect(_url(primary)) as client, client.fenced_lock(NAME) as hold:
             assert (hold.token, hold.token_source) == (2**32 + 1, "epoch")
-
-
-async def test_a_cluster_without_epoch_and_clock(constant: RedisServer) -> None:
-    """Without a clock either, the counter alone gives the tokens; both faces say so."""
-    constant.execute("DEL", COUNTER)
-    url = _url(constant, "timeless:pw@")
-    async with (
-        interlock.asyncio.connect(url) as client,
-        client.fenced_lock(NAME) as hold,
-    ):
-        assert (hold.token, hold.token_source) == (1, "counter")
-
-
-def test_a_job_has_a_token_without_an_epoch(constant: RedisServer) -> None:
-    """`interlock run` works in a cluster without epochs, and passes the token on."""
-    before = _microseconds(constant)
-    command = [sys.executable, "-m", "interlock", "run", "--url", _url(constant), NAME, "--"]
-    job = [sys.executable, "-c", "import os; print(os.environ['INTERLOCK_TOKEN'])"]
-    done = subprocess.run([*command, *job], capture_output=True, text=True, check=True, timeout=60)
-    assert int(done.stdout) > before
-
-
-def test_a_counter_that_a_clock_has_set(failing: ClusterServers) -> None:
-    """No epoch is above a clock's tokens, so the clock counts from then on."""
-    clock = 10**15
-    failing.owner(SLOT).execute("SET", COUNTER, clock)
-    with interlock.connect(failing.url()) as client, client.fenced_lock(NAME) as hold:
-        assert hold.token_source == "clock"
-        assert hold.token > clock + 10**14

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import TYPE_CHECKING
 
@@ -48,17 +47,6 @@ async def any_kind(
     await set_up.end()
 
 
-async def test_off_sends_no_wait(bed: Bed) -> None:
-    """A client with `replicas="off"` sends neither WAIT nor a command to count the replicas."""
-    bed.forget_calls()
-    me, lock = bed.owner(), bed.lock(bed.client(replicas="off", card=False))
-    for _ in range(3):
-        assert await me.do(lock.acquire)
-        assert (await me.do(lambda: lock.hold)).replicas is None
-        await me.do(lock.release)
-    assert (bed.calls("wait"), bed.calls("info"), bed.calls("evalsha")) == (0, 1, 6)
-
-
 @pytest.mark.parametrize(
     "policy",
     [
@@ -98,16 +86,6 @@ async def test_too_few_give_the_lock_back(any_kind: Bed) -> None:
     assert any_kind.left_behind() == set()
 
 
-async def test_all_is_as_many_as_are_connected(bed: Bed) -> None:
-    """``all`` asks for every replica that is connected: one that stands still is one too few."""
-    me, lock = bed.owner(), bed.lock(bed.client(replicas=interlock.required("all", TELLING)))
-    assert await me.do(lock.acquire)
-    await me.do(lock.release)
-    bed.stop(0)
-    with pytest.raises(ReplicationError, match="1 of 2 replicas"):
-        await me.do(lock.acquire)
-
-
 async def test_all_of_none_is_too_few(face: Face) -> None:
     """A primary that has lost all replicas satisfies a best effort at once.
 
@@ -143,35 +121,6 @@ async def test_best_effort_goes_on_and_tells(any_kind: Bed) -> None:
     assert any_kind.left_behind() == set()
 
 
-async def test_replicas_are_given_a_third_of_the_lease_at_most(bed: Bed) -> None:
-    """The wait for replicas ends after a third of the lease, so the lease is not used up."""
-    bed.stop(0, 1)
-    me, lock = bed.owner(), bed.lock(bed.client(replicas=interlock.best_effort(1, 60)))
-    started = time.monotonic()
-    assert await me.do(lock.acquire, lease=6)
-    assert 1.9 < time.monotonic() - started < 5.9
-    assert await me.do(lambda: lock.hold)
-
-
-async def test_who_is_refused_does_not_wait_for_replicas(bed: Bed) -> None:
-    """A refused try is answered at once, even if the replicas stand still.
-
-    The replicas have not got what others wrote, either.
-    """
-    holder, other = bed.owner(), bed.owner()
-    held = bed.lock(bed.client())
-    assert await holder.do(held.acquire)
-    bed.stop(0, 1)
-    bed.redis.set("something", "else")
-    lock = bed.lock(bed.client(replicas=interlock.required("all", 9)))
-    assert await other.do(lock.locked)
-    for _ in range(3):
-        started = time.monotonic()
-        assert not await other.do(lock.acquire, timeout=0)
-        assert time.monotonic() - started < PROMPT
-    await holder.do(held.release)
-
-
 async def test_releases_and_re_entries_are_not_waited_for(bed: Bed) -> None:
     """Only a grant waits for replicas: re-entry, extension and release are immediate.
 
@@ -201,46 +150,6 @@ async def test_renewals_go_on_without_replicas(bed: Bed) -> None:
     assert hold.valid
     assert not hold.lost.is_set()
     await me.do(lock.release)
-
-
-async def test_a_waiter_that_is_not_replicated_lets_the_next_one_try(bed: Bed) -> None:
-    """A waiter that gets the lock but too few replicas raises; another waiter gets the lock."""
-    holder, first, second = bed.owner(), bed.owner(), bed.owner()
-    held = bed.lock(bed.client())
-    assert await holder.do(held.acquire)
-    demanding = bed.lock(bed.client(replicas=interlock.required(2, PATIENCE)))
-    easy = bed.lock(bed.client(replicas=interlock.best_effort(2, PATIENCE)))
-    waiting = asyncio.ensure_future(first.do(demanding.acquire, timeout=20))
-    behind = asyncio.ensure_future(second.do(easy.acquire, timeout=20))
-    await until(lambda: _listeners(bed) == 2, 10, "both wait")
-    bed.stop(0, 1)
-    await holder.do(held.release)
-    # Whichever of the two comes first.
-    assert await behind
-    await second.do(easy.release)
-    with pytest.raises(ReplicationError):
-        await waiting
-    await until(lambda: not bed.left_behind(), 10, "it is given back")
-
-
-def _listeners(bed: Bed) -> int:
-    [(_, count)] = bed.redis.pubsub_numsub("redisson_lock__channel:{name}")
-    return int(count)
-
-
-async def test_the_time_is_seconds(bed: Bed) -> None:
-    """Seconds reach the server as milliseconds, and never as 0, which would mean for ever."""
-    me = bed.owner()
-    with FaultProxy(("127.0.0.1", bed.servers.primary.port)) as proxy:
-        for seconds in (9.5, 0.0001):
-            client = bed.client(proxy.url(), replicas=interlock.best_effort(2, seconds))
-            lock = bed.lock(client)
-            assert await me.do(lock.acquire)
-            await me.do(lock.release)
-            await bed.close(client)
-        long, *_, short = [args[1:] for _, args in proxy.record if args[0] == b"WAIT"]
-    assert (long[0], short) == (b"2", [b"2", b"1"])
-    assert 5000 < int(long[1]) <= 9500
 
 
 async def test_the_question_goes_out_with_the_script(bed: Bed) -> None:
@@ -286,33 +195,6 @@ async def test_semaphores_are_given_back(bed: Bed) -> None:
     permit = await me.do(leased.acquire)
     assert permit.replicas == 2
     await me.do(permit.release)
-
-
-async def test_a_latch_does_not_wait(bed: Bed) -> None:
-    """A latch excludes nobody and asks no replica."""
-    bed.stop(0, 1)
-    client = bed.client(replicas=interlock.required(2, 9))
-    me, latch = bed.owner(), client.count_down_latch("latch")
-    started = time.monotonic()
-    await me.do(latch.try_set_count, 1)
-    await me.do(latch.count_down)
-    assert await me.do(latch.wait, 1)
-    assert time.monotonic() - started < PROMPT
-
-
-async def test_members_of_a_multi_lock_ask_their_own_replicas(bed: Bed) -> None:
-    """A multi lock with an unreplicated member is not held; its other members are given back."""
-    client = bed.client(replicas=interlock.required(2, PATIENCE))
-    easy = bed.client()
-    me, lock = bed.owner(), bed.face.module.MultiLock(easy.lock("a"), client.lock("b"))
-    bed.stop(0)
-    with pytest.raises(ReplicationError, match="lock 'b'"):
-        await me.do(lock.acquire)
-    await until(lambda: bed.left_behind() == set(), 10, "all are given back")
-    bed.resume()
-    assert await me.do(lock.acquire)
-    assert (await me.do(lambda: lock.hold)).replicas == 2
-    await me.do(lock.release)
 
 
 async def test_a_member_of_a_red_lock_that_is_not_replicated_does_not_count(bed: Bed) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from interlock.options import ReplicaPolicy
 
 PATIENCE = 0.3
-RIGHTS = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"
 
 
 @pytest.fixture(scope="module", params=["redis-8.2"])
@@ -89,37 +86,5 @@ async def test_a_server_that_cannot_tell_is_named(
             await me.do(semaphore.acquire)
         await until(lambda: server.execute("GET", "permits") == b"2", 10, "it is given back")
         assert await me.do(semaphore.available_permits) == 2
-        await me.do(client.close)
-        await me.end()
-
-
-async def test_the_documented_rights_are_enough(face: Face) -> None:
-    """A user with the documented rights of the plain lock, and those for replicas, can ask them."""
-    rights = re.search(r"^user app on >secret (.*)$", RIGHTS.read_text(), re.MULTILINE)
-    assert rights is not None
-    with RedisServer(users=[f"app on >secret {rights[1]} +wait +info"]) as server:
-        url = server.url(username="app", password="secret")
-        client = face.module.connect(url, replicas=interlock.best_effort("all"))
-        me, lock = face.owner(), client.lock("locks:a")
-        assert await me.do(lock.acquire)
-        assert (await me.do(lambda: lock.hold)).replicas == 0
-        await me.do(lock.release)
-        await me.do(client.close)
-        await me.end()
-
-
-@pytest.mark.parametrize("missing", ["wait", "info"])
-async def test_a_user_who_may_not_ask_is_told(face: Face, missing: str) -> None:
-    """Without the right to WAIT, or to INFO for ``all``, the acquire's error names the command.
-
-    Nothing stays held.
-    """
-    with RedisServer(users=[f"app on >pw ~* &* +@all -{missing}"]) as server:
-        url = server.url(username="app", password="pw")
-        client = face.module.connect(url, replicas=interlock.best_effort("all"))
-        me, lock = face.owner(), client.lock("name")
-        with pytest.raises(ReplicationError, match=f"NOPERM.*{missing}"):
-            await me.do(lock.acquire)
-        await until(lambda: not server.execute("EXISTS", "name"), 10, "it is given back")
         await me.do(client.close)
         await me.end()

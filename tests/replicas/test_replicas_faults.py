@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-import operator
 import signal
 import threading
 import time
-from _thread import interrupt_main
-from collections import deque
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.lock_like import until
@@ -22,7 +18,6 @@ from tests.support.servers import wait_until
 import interlock
 import interlock.asyncio
 from interlock import ReplicationError
-from interlock._links import exchange as exchange_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,32 +79,6 @@ def test_a_ctrl_c_leaves_nothing_behind(stopped: ReplicatedServers) -> None:
         wait_until(lambda: not stopped.primary.execute("EXISTS", "name"), 10, "it is given back")
 
 
-@pytest.mark.needs("gcc")
-def test_a_ctrl_c_just_before_the_wait_is_heard(
-    stopped: ReplicatedServers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A Ctrl-C between the last step in Python and the wait in the kernel ends the wait too."""
-    assert exchange_module._in_c is not None
-    ask, exchange, send_all = exchange_module._in_c
-    struck: list[float] = []
-    reads = itertools.count(1)
-
-    def struck_exchange(handle: Any, data: bytes, seconds: float) -> bytes:
-        if next(reads) != 2:  # the script answers the first one
-            return exchange(handle, data, seconds)
-        struck.append(time.monotonic())
-        # All of this is C: no signal handler runs between the signal and the wait.
-        calls = [(interrupt_main,), (exchange, handle, data, seconds)]
-        return cast("bytes", deque(itertools.starmap(operator.call, calls), maxlen=1).pop())
-
-    monkeypatch.setattr(exchange_module, "_in_c", (ask, struck_exchange, send_all))
-    with interlock.connect(stopped.primary.url(), replicas=interlock.required(2, LONG)) as client:
-        with pytest.raises(KeyboardInterrupt):
-            client.lock("name").acquire()
-        assert time.monotonic() - struck[0] < PROMPT
-        wait_until(lambda: not stopped.primary.execute("EXISTS", "name"), 10, "it is given back")
-
-
 def test_closing_ends_the_wait(stopped: ReplicatedServers) -> None:
     """A client that closes in an acquire gives the lock back, though its replicas are silent."""
     client = interlock.connect(stopped.primary.url(), replicas=interlock.required(2, 1.0))
@@ -145,32 +114,6 @@ async def test_a_lost_answer_is_asked_for_again(bed: Bed) -> None:
         assert (await me.do(lambda: lock.hold)).replicas == 2
         await me.do(lock.release)
         await bed.close(client)
-    assert bed.left_behind() == set()
-
-
-async def test_a_server_that_forgot_its_scripts_is_asked_once_more(bed: Bed) -> None:
-    """A script that the server forgot is sent with its text and confirmed like any other."""
-    me, lock = bed.owner(), bed.lock(bed.client(replicas=interlock.required(2, LONG)))
-    for _ in range(2):
-        bed.redis.script_flush()
-        assert await me.do(lock.acquire)
-        assert (await me.do(lambda: lock.hold)).replicas == 2
-        await me.do(lock.release)
-
-
-async def test_a_crowd_is_confirmed_each_for_itself(bed: Bed) -> None:
-    """Many owners of many locks hold what the replicas have; no answer is taken for another's."""
-    client = bed.client(replicas=interlock.required("all", LONG))
-    owners = [bed.owner() for _ in range(20)]
-
-    async def visit(number: int) -> None:
-        lock = bed.lock(client, f"name{number % 10}")
-        for _ in range(5):
-            assert await owners[number].do(lock.acquire)
-            assert (await owners[number].do(lambda: lock.hold)).replicas == 2
-            await owners[number].do(lock.release)
-
-    await asyncio.gather(*map(visit, range(20)))
     assert bed.left_behind() == set()
 
 

@@ -78,31 +78,6 @@ async def test_a_failover_is_named(stage: Stage, bed: SentinelServers) -> None:
     old.restart(empty=False)
 
 
-async def test_a_primary_that_hangs(stage: Stage, bed: SentinelServers) -> None:
-    """The Sentinels' message ends a wait for a frozen primary's reply, long before its time-out."""
-    client, owner = stage.client(command_timeout=60), stage.owner()
-    waiter, holder = stage.owner(), stage.owner()
-    assert await holder.do(client.lock("held").acquire)
-    reach_replicas(stage.redis, 2)
-    waiting = asyncio.create_task(waiter.do(client.lock("held").acquire, timeout=60))
-    await stage.waits()
-    old = bed.present_primary()
-    old.pause()
-    acquiring = asyncio.create_task(owner.do(client.lock("name").acquire, timeout=60))
-    new = await asyncio.to_thread(bed.wait_for_promotion, old)
-    promoted_at = time.monotonic()
-    assert await acquiring
-    await holder.do(client.lock("held").release)
-    assert await waiting
-    assert time.monotonic() - promoted_at < AFTER_PROMOTION
-    assert new.execute("EXISTS", "name", "held") == 2
-    old.resume()
-    assert await holder.do(client.lock("late").acquire, timeout=15)
-    assert new.execute("EXISTS", "late")
-    for each, name in ((owner, "name"), (waiter, "held"), (holder, "late")):
-        await each.do(client.lock(name).release)
-
-
 async def test_every_kind_of_object(stage: Stage, bed: SentinelServers) -> None:
     """Holds and counts go on at the next primary: renewed, waited for and released there."""
     client, owner, other = stage.client(lease=15), stage.owner(), stage.owner()
