@@ -19,7 +19,6 @@ from tests.support.servers import (
 
 import interlock
 from interlock.check import Severity
-from interlock.check.facts import greeting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,15 +69,6 @@ def test_a_configuration_has_its_findings(
     with RedisServer(config=config) as server:
         report = check(server.url())
         assert {name: severity(report, name) for name in wanted} == wanted
-
-
-def test_an_eviction_that_happened_is_an_error(check: Check, severity: SeverityOf) -> None:
-    """After keys were evicted, a policy that spares keys without expiry is an error too."""
-    config = {"maxmemory": "3mb", "maxmemory-policy": "volatile-lru"}
-    with RedisServer(config=config) as server, server.client() as redis:
-        for number in range(60):
-            redis.set(f"big:{number}", "x" * 100_000, ex=100)
-        assert severity(check(server.url()), "eviction") is ERROR
 
 
 def _followed(primary: RedisServer) -> bool:
@@ -179,31 +169,6 @@ def _as_dict(row: list[bytes]) -> dict[bytes, bytes]:
     return dict(zip(row[::2], row[1::2], strict=True))
 
 
-def test_tls_and_unix_sockets_are_recognised(check: Check) -> None:
-    """The check goes by the way that the URL names, and says which one that is."""
-    with RedisServer(tls=True) as server:
-        for url, says in ((server.url(), "TLS"), (server.unix_url(), "within this machine")):
-            report = check(url)
-            assert report.reached
-            assert [one.found for one in report.findings if one.check == "transport"] == [says]
-
-
-def test_a_locked_down_user_learns_what_it_cannot_see(
-    server: RedisServer, check: Check, severity: SeverityOf
-) -> None:
-    """With only the rights of a lock a check succeeds; INFO and CONFIG are told as unknown."""
-    with interlock.connect(server.url()) as client:
-        rules = client.check(names="locks:*").acl.split()[2:]
-    server.execute("ACL", "SETUSER", "app", "reset", *rules)
-    try:
-        report = check(server.url(0, "app", "secret"), names="locks:*")
-        unknown = [one.check for one in report.findings if one.severity is NOTE]
-        assert unknown == ["info", "config"]
-        assert report.worst is NOTE
-    finally:
-        server.execute("ACL", "DELUSER", "app")
-
-
 def test_a_server_that_is_not_there_is_a_finding(check: Check, severity: SeverityOf) -> None:
     """No server, a wrong password, a frozen server: each is reported as an error, in time."""
     report = check(f"redis://127.0.0.1:{free_port()}")
@@ -231,19 +196,3 @@ async def test_both_faces_find_the_same(server: RedisServer, redis_url: str) -> 
         (one.check, one.severity) for one in theirs.findings
     ]
     assert server.execute("DBSIZE") == 0
-
-
-@pytest.mark.usefixtures("quiescent")
-async def test_nothing_stays_open(redis_url: str) -> None:
-    """A check closes every connection and thread of its own."""
-    with interlock.connect(redis_url) as client:
-        assert client.check().reached
-
-
-@pytest.mark.parametrize(
-    ("version", "knows"), [("7.2-rc1", True), ("8", True), ("7.0.15", False), ("unstable", False)]
-)
-def test_a_version_may_have_words(version: str, knows: bool) -> None:
-    """The numbers of a version count, and words behind them do not."""
-    assert greeting(["server", "redis", "version", version]) == ("redis", knows)
-    assert greeting({"server": "valkey", "version": version}) == ("valkey", knows)

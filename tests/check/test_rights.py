@@ -9,29 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.support.cards import FOR_OPERATORS
 from tests.support.doings import DOINGS, two_clients
-from tests.support.scripts import TEXTS
 
 import interlock
 from interlock.check import Requirements
 from interlock.check.requirements import OPERATIONS, objects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.support.servers import RedisServer
 
-    from interlock.check import Report
     from interlock.options import ReplicaPolicy
 
 ACL_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"
-
-
-def test_every_script_belongs_to_an_object() -> None:
-    """No Lua file is forgotten: each is a script of some kind, and each kind's scripts exist."""
-    known = {script for scripts in objects().values() for script in scripts}
-    assert known | FOR_OPERATORS == TEXTS.keys()
 
 
 def test_the_reference_shows_the_lines_that_are_printed() -> None:
@@ -75,23 +64,6 @@ def test_keys_and_channels_follow_the_names(kind: str, names: str, rules: str) -
     """A beginning of names covers what is derived from them; one name covers only its own."""
     line = Requirements((kind,), names).acl_line()
     assert f" resetkeys {rules} -@all " in line
-
-
-def test_names_are_those_of_the_server() -> None:
-    """Names and cards are behind the prefix, in the narrow line and in the tenant's."""
-    wanted = Requirements(("lock", "cards"), "locks:*", interlock.Options(prefix="app:"))
-    line = wanted.acl_line()
-    assert " resetkeys ~app:locks:* ~{app:locks:* ~interlock_*{app:locks:*" in line
-    assert " ~interlock_client:{app:* ~interlock_clients:{app:} ~interlock_forced:{app:* " in line
-    assert wanted.tenant_line().endswith(" +@all ~app:* ~*{app:* &*{app:*")
-    assert not Requirements().tenant_line()
-
-
-def test_silent_clients_need_no_channels() -> None:
-    """With ``pubsub="off"`` nothing is published and nobody listens."""
-    line = Requirements(options=interlock.Options(pubsub="off")).acl_line()
-    assert "resetchannels -@all" in line
-    assert "+ping" not in line
 
 
 @pytest.mark.parametrize(
@@ -164,13 +136,3 @@ def test_what_was_acquired_is_released_without_messages_or_the_queue(
     assert told
     assert len(told) <= 2 * len(DOINGS)
     assert all("user app on >secret " in each.getMessage() for each in told)
-
-
-def test_servers_that_do_not_know_a_rule_are_not_given_it(
-    any_server: RedisServer, check: Callable[..., Report]
-) -> None:
-    """The line for cards can be set on each server, and names SETINFO where the server knows it."""
-    line = check(any_server.url(), objects=("lock", "cards"), names="locks:*").acl.split()
-    any_server.execute("ACL", "SETUSER", "app", "reset", *line[2:])
-    new = any_server.version >= (7, 2) or "valkey" in any_server.binary.name
-    assert ("+client|setinfo" in line) is new

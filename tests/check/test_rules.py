@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
 
 from interlock.check import Finding, Severity
-from interlock.check.facts import Facts, addresses_of
+from interlock.check.facts import Facts
 from interlock.check.rules import judge
 from interlock.options import Options, best_effort, required
 
@@ -158,14 +156,6 @@ def test_locks_that_must_be_on_disk_need_a_log_of_writes() -> None:
     assert [one.severity for one in found("replicas", options=options)] == [OK]
 
 
-def test_a_minimum_of_replicas_that_is_not_there_refuses_every_acquire() -> None:
-    """min-replicas-to-write above the number of replicas in step is an error."""
-    config = {"min-replicas-to-write": "1"}
-    assert found("replicas", config=config)[-1].severity is ERROR
-    assert "NOREPLICAS" in found("replicas", config=config)[-1].found
-    assert [one.severity for one in found("replicas", config=config, info=follower())] == [NOTE]
-
-
 @pytest.mark.parametrize(("stops", "severity"), [("yes", ERROR), ("no", WARNING)])
 def test_a_disk_that_failed_is_told(stops: str, severity: Severity) -> None:
     """A failed write to disk is reported; it is an error if the server then refuses acquires."""
@@ -188,38 +178,3 @@ def test_what_the_server_does_not_tell_is_unknown() -> None:
     assert "ERR unknown command" in unknown[1].found
     known = {one.check for one in findings} - {"info", "config"}
     assert known == {"latency", "transport"}
-
-
-def test_the_embedded_server_needs_no_disk() -> None:
-    """It ends with the last process that uses it, so nobody is told to write its locks down."""
-    assert found("persistence", info={"aof_enabled": 0})
-    assert not found("persistence", info={"aof_enabled": 0}, embedded=True)
-
-
-def test_a_slow_server_is_told() -> None:
-    """A round trip that takes too much of the lease is an error."""
-    [latency] = found("latency", round_trip=0.1, options=Options(lease=1.5))
-    assert (latency.severity, "a lease lasts 1.5 s" in latency.found) == (ERROR, True)
-
-
-def test_a_name_of_several_servers() -> None:
-    """A name that leads to several addresses is told, since each server keeps locks of its own."""
-    assert found("addresses", addresses=("10.0.0.1",)) == []
-    [warned] = found("addresses", addresses=("10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"))
-    assert warned.severity is WARNING
-    assert "4 addresses (10.0.0.1, 10.0.0.2, 10.0.0.3, ...)" in warned.found
-
-
-def test_addresses_of_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The addresses of one family are counted: a machine may have one of IPv4 and one of IPv6."""
-
-    def resolve(host: str, port: int, **_: object) -> list[tuple[object, ...]]:
-        both = {"both": [(2, "127.0.0.1"), (10, "::1")], "two": [(2, "10.0.0.2"), (2, "10.0.0.1")]}
-        if host not in both:
-            raise OSError("no such name")
-        return [(family, 1, 6, "", (address, port)) for family, address in both[host]]
-
-    monkeypatch.setattr(socket, "getaddrinfo", resolve)
-    assert len(addresses_of("both", 6379)) == 1
-    assert addresses_of("two", 6379) == ("10.0.0.1", "10.0.0.2")
-    assert addresses_of("none", 6379) == ()

@@ -7,14 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.support.address import free_port
 from tests.support.binary import main_version
 from tests.support.servers import ClusterServers, RedisServer, SentinelServers, binaries
 
 import interlock
 from interlock.check import Requirements, Severity
 from interlock.check.try_out import SCENES, try_out
-from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,26 +115,6 @@ def test_a_server_that_does_something_else(
     assert [one.severity for one in findings] == scenes
     [bad] = [one for one in findings if one.severity is not OK]
     assert re.search(says, bad.found)
-
-
-def test_a_server_that_is_not_there() -> None:
-    """The first scene says that there is no server."""
-    [finding] = played(f"redis://127.0.0.1:{free_port()}")
-    assert (finding.check, finding.severity) == ("refuse", ERROR)
-    assert "cannot connect" in finding.found
-
-
-@pytest.mark.parametrize("names", ["app", "a*b", ""])
-def test_the_name_must_be_one_that_nobody_uses(names: str, redis_url: str) -> None:
-    """One name may be in use: then nothing is played."""
-    with pytest.raises(ConfigError):
-        try_out(partial(interlock.connect, redis_url), names)
-
-
-@pytest.mark.usefixtures("quiescent")
-def test_nothing_stays_open(redis_url: str) -> None:
-    """A trial closes every connection and thread of its own."""
-    assert_as_it_should(played(redis_url))
 
 
 def two_holders(url: str) -> Callable[..., interlock.Client]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import re
 import tomllib
@@ -11,8 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.docs.faces_of_programs import assert_runs, programs
-
-from interlock.check import Requirements
 
 if TYPE_CHECKING:
     from tests.support.servers import RedisServer

@@ -5,16 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from celery import Celery
-from celery.exceptions import SoftTimeLimitExceeded, TimeLimitExceeded
-from kombu.exceptions import EncodeError
 from tests.hosts.host_process import Hosts
 from tests.hosts.pages import write_programs
-from tests.support.holding import held
 from tests.support.patience import wait_until
 from tests.support.servers import RedisServer
 
@@ -35,7 +32,6 @@ import os, time
 import interlock
 import redis
 from celery import Celery
-from celery.exceptions import SoftTimeLimitExceeded
 from interlock.celery import Single
 
 URL = os.environ["INTERLOCK_URL"]
@@ -78,14 +74,6 @@ def twice():
 def late():
     until_open("late gate")
     return "done"
-
-@app.task(base=Single, lock="limited", soft_time_limit=1)
-def limited():
-    until_open("never")
-
-@app.task(base=Single, lock="hard", time_limit=1)
-def hard():
-    until_open("never")
 
 @app.task(base=Single, lock="only:{name}", otherwise="skipped")
 def only(name, gate="open"):
@@ -203,24 +191,6 @@ def test_a_killed_worker(tasks: Celery, store: redis.Redis) -> None:
     assert not store.exists("late")
 
 
-def test_a_soft_time_limit(tasks: Celery, store: redis.Redis) -> None:
-    """A task that is ended by its soft time limit has released its lock."""
-    result = send(tasks, "limited")
-    inside(store)
-    with pytest.raises(SoftTimeLimitExceeded):
-        result.get(timeout=SOON)
-    assert not store.exists("limited")
-
-
-def test_a_hard_time_limit(tasks: Celery, store: redis.Redis) -> None:
-    """The lock of a task whose process was killed by its hard time limit ends with its lease."""
-    result = send(tasks, "hard")
-    inside(store)
-    with pytest.raises(TimeLimitExceeded):
-        result.get(timeout=SOON)
-    wait_until(lambda: not store.exists("hard"), SOON, "the lock is free")
-
-
 @pytest.fixture
 def only(tasks: Celery, broker: RedisServer) -> Iterator[Callable[..., Any]]:
     """Give what makes the worker's task as a sender has it, which refuses to send it twice."""
@@ -265,15 +235,6 @@ def test_a_task_that_is_queued_is_not_sent_again(
     assert store.llen("nobody") == 5
 
 
-def test_a_task_that_could_not_be_sent_is_sent_again(
-    tasks: Celery, store: redis.Redis, only: Callable[..., Any]
-) -> None:
-    """An error of the broker leaves no lock behind."""
-    with pytest.raises(EncodeError):
-        only().apply_async(["unsent", object()])
-    assert not store.exists("only:unsent")
-
-
 def test_a_task_that_runs_is_not_sent_again(
     tasks: Celery, store: redis.Redis, only: Callable[..., Any]
 ) -> None:
@@ -290,25 +251,6 @@ def test_a_task_that_runs_is_not_sent_again(
     store.delete("inside")
 
 
-def test_a_task_that_was_too_long_in_the_queue_still_runs(
-    tasks: Celery, store: redis.Redis, only: Callable[..., Any]
-) -> None:
-    """A task whose lease has ended takes the lock as any other, or is skipped."""
-    store.set("open", 1)
-    refusing = only(queue_lease=0.1)
-    message = {"queue": "celery", "countdown": 0}
-    with interlock.connect(_url(store)) as other:
-        ticket = str(held(other.lock("only:old")).hand_over(lease=0.01))
-        wait_until(lambda: not store.exists("only:old"), SOON, "its lease ends")
-        message["headers"] = {"interlock_ticket": ticket}
-        assert tasks.send_task("work.only", ["old"], **message).get(timeout=SOON) == "done"
-        with other.lock("only:old"):
-            result = tasks.send_task("work.only", ["old"], **message)
-            assert result.get(timeout=SOON) == "skipped"
-    assert refusing.delay("old").get(timeout=SOON) == "done"
-    store.delete("inside")
-
-
 def test_a_task_that_is_tried_again_keeps_its_lock(
     tasks: Celery, store: redis.Redis, only: Callable[..., Any]
 ) -> None:
@@ -321,30 +263,6 @@ def test_a_task_that_is_tried_again_keeps_its_lock(
     store.set("gate more", 1)
     assert result.get(timeout=SOON) == 2
     wait_until(lambda: not store.exists("more"), SOON, "the lock is free")
-
-
-def test_at_least_and_at_most(redis_url: str, redis_client: redis.Redis) -> None:
-    """The lock stays for `min_hold`, also after an error, and ends with `max_hold`."""
-    app = Celery("here", broker=redis_url)
-
-    @app.task(base=interlock.celery.Single, min_hold=30, if_locked="wait", lock="{name}")
-    def short(name: str) -> None:
-        if name == "wrong":
-            raise KeyError(name)
-
-    @app.task(base=interlock.celery.Single, max_hold=0.3)
-    def long() -> None:
-        wait_until(lambda: not redis_client.exists(long.name), SOON, "the lock ends")
-
-    assert short("right") is None
-    with pytest.raises(KeyError):
-        short("wrong")
-    assert 20_000 < redis_client.pttl("right") <= 30_000
-    assert 20_000 < redis_client.pttl("wrong") <= 30_000
-    with pytest.raises(interlock.HoldLostError, match="expired"):
-        long()
-    interlock.celery.client(app).close()
-    app.close()
 
 
 def test_the_tasks_of_the_page(tasks: Celery, store: redis.Redis) -> None:
@@ -363,47 +281,6 @@ def test_the_tasks_of_the_page(tasks: Celery, store: redis.Redis) -> None:
     ]
     assert not store.exists("report:May", "orders:42", "tasks.tidy")
     assert 0 < store.pttl("sync:42") <= 5000
-
-
-def test_settings_and_mistakes(redis_url: str) -> None:
-    """The lock is on the broker unless the settings say otherwise; mistakes are errors."""
-    app = Celery("here", broker=redis_url)
-
-    @app.task(base=interlock.celery.Single, lock="it:{number}")
-    def it(number: int = 1) -> bool:
-        with interlock.connect(redis_url) as other:
-            return other.lock(f"it:{number}").locked()
-
-    assert it()
-    assert it(7)
-    it.if_locked = "wait"
-    assert it(number=8)
-    it.lock = "it:{x}"
-    with pytest.raises(interlock.ConfigError, match="which is no parameter of"):
-        it()
-    it.if_locked = "perhaps"
-    with pytest.raises(interlock.ConfigError, match="skip, wait or retry"):
-        it()
-    interlock.celery.client(app).close()
-    app.close()
-
-
-def test_a_redelivered_task_waits_for_its_lease(redis_url: str) -> None:
-    """A task that is delivered again waits for its `lock_lease`, which may be a timedelta."""
-    app = Celery("here", broker=redis_url)
-
-    @app.task(base=interlock.celery.Single, lock="it", lock_lease=timedelta(seconds=0.5))
-    def it() -> str:
-        return "done"
-
-    with interlock.connect(redis_url) as dead:
-        assert dead.lock("it", lease=0.5).acquire()
-        assert it() is None
-        it.push_request(delivery_info={"redelivered": True})
-        assert it() == "done"
-    it.pop_request()
-    interlock.celery.client(app).close()
-    app.close()
 
 
 def _url(store: redis.Redis) -> str:

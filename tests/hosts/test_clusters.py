@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -17,8 +16,6 @@ import kubernetes_validate
 import pytest
 import yaml
 from tests.support.servers import wait_until
-
-import interlock
 
 if TYPE_CHECKING:
     from tests.hosts.host_process import Hosts
@@ -81,18 +78,6 @@ def test_pods_migrate_one_after_another(hosts: Hosts, tmp_path: Path) -> None:
     assert all(first[1] <= second[0] for first, second in itertools.pairwise(runs))
 
 
-def test_an_overlapping_cron_job_does_nothing(hosts: Hosts, redis_url: str) -> None:
-    """While another run holds the lock, the cron job ends at once, and counts as a success."""
-    [job] = documents(EXAMPLES / "kubernetes/cronjob.yaml")
-    template = job["spec"]["jobTemplate"]["spec"]["template"]
-    [container] = template["spec"]["containers"]
-    command = container["command"][1:]
-    with interlock.connect(redis_url) as other, other.lock("nightly"):
-        pod = hosts.start("interlock", *command, sys.executable, "-c", "print('ran')")
-        assert pod.wait(60) == 0
-    assert hosts.log() == ""
-
-
 def _free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -131,21 +116,3 @@ def test_the_standby_becomes_ready_when_the_leader_ends(hosts: Hosts) -> None:
     assert ports[leader].wait(30) == 0, hosts.log("pod-1") + hosts.log("pod-2")
     [standby] = set(ports) - {leader}
     wait_until(lambda: ready() == [standby], 30, "the standby leads")
-
-
-def test_every_manifest_names_real_commands() -> None:
-    """Each command line of the manifests is one that `interlock` understands."""
-    [deployment, _] = documents(EXAMPLES / "kubernetes/operators.yaml")
-    for container in deployment["spec"]["template"]["spec"]["containers"]:
-        subcommand = container["args"][0]
-        done = subprocess.run(
-            [sys.executable, "-m", "interlock", subcommand, "--help"],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env={**os.environ, "COLUMNS": "200"},
-        )
-        assert done.returncode == 0
-        for word in container["args"]:
-            assert not word.startswith("--") or word in done.stdout

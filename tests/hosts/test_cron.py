@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,21 +78,3 @@ def test_units(page: Path, unit: str) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_commands_of_the_units(page: Path, redis_url: str) -> None:
-    """The service runs its job, and its conflict is the status that the unit calls a success."""
-    unit = (page / "nightly.service").read_text()
-    [command] = [line.partition("=")[2] for line in unit.splitlines() if "ExecStart=" in line]
-    environ = {
-        "INTERLOCK_URL": redis_url,
-        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
-    }
-    command = command.replace("--min-hold 60", "--min-hold 0.2")
-    began = time.monotonic()
-    assert run(command, environ).stdout == "backup\n"
-    assert time.monotonic() - began >= 0.2
-    with interlock.connect(redis_url) as other, other.lock("nightly"):
-        conflict = run(command, environ).returncode
-    assert f"SuccessExitStatus={conflict}\n" in unit
-    assert run(command, {**environ, "INTERLOCK_URL": "redis://127.0.0.1:1"}).returncode == 69

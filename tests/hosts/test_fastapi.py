@@ -89,18 +89,6 @@ def test_fastapi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str
         assert visitor.get("/orders/43").json() == {"busy": False}
 
 
-def test_the_default_status(redis_url: str) -> None:
-    """A lock that is not acquired in time is answered by 423, and a longer path is another lock."""
-    app = FastAPI(lifespan=lifespan(redis_url))
-
-    @app.get("/{id}", dependencies=[Depends(Locked("it:{id}", timeout=0.05))])
-    async def it(id: str) -> None: ...  # noqa: A002
-
-    with interlock.connect(redis_url) as other, other.lock("it:1"), TestClient(app) as visitor:
-        assert visitor.get("/1").status_code == 423
-        assert visitor.get("/2").status_code == 200
-
-
 @pytest.mark.parametrize(("scope", "held"), [("request", True), ("function", False)])
 def test_release(redis_url: str, scope: Literal["function", "request"], held: bool) -> None:
     """The scope decides whether the lock outlives the response and its background tasks."""
@@ -139,15 +127,6 @@ def test_a_limit(redis_url: str) -> None:
         Limited("reports", 0)
 
 
-def test_starlette(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str) -> None:
-    """Without FastAPI, a block in an endpoint does the same."""
-    app = load(tmp_path, "starlette_app", monkeypatch, redis_url)
-    with interlock.connect(redis_url) as other, TestClient(app) as visitor:
-        assert visitor.post("/orders/42/ship").text == "shipped"
-        with other.lock("orders:42"):
-            assert visitor.post("/orders/42/ship").status_code == 423
-
-
 def test_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str) -> None:
     """A second click is refused, a busy payment service too, and a paid cart is not paid again."""
     app = load(tmp_path, "shop", monkeypatch, redis_url)
@@ -158,22 +137,6 @@ def test_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: 
             assert visitor.post("/carts/7/checkout").status_code == 503
         assert visitor.post("/carts/7/checkout").json() == {"paid": "7"}
         assert visitor.post("/carts/7/checkout").status_code == 410
-
-
-def test_a_checkout_without_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While no lock can be had, the answer asks to try again, and nothing is paid."""
-    app = load(tmp_path, "shop", monkeypatch, "redis://127.0.0.1:1")
-    with TestClient(app) as visitor:
-        answer = visitor.post("/carts/8/checkout")
-    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
-
-
-def test_own_lifespan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str) -> None:
-    """A lifespan of the application's own enters ours, and leaves nothing locked."""
-    with TestClient(load(tmp_path, "own_lifespan", monkeypatch, redis_url)):
-        pass
-    with interlock.connect(redis_url) as other:
-        assert not other.lock("migrations").locked()
 
 
 def test_mistakes_are_explained(redis_url: str) -> None:

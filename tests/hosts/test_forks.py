@@ -2,60 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import signal
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-import interlock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-SOURCE = Path(interlock.__file__).parent
-LOCKS = {"Lock", "RLock", "Condition", "Event", "Semaphore", "Queue", "Mutex", "allocate_lock"}
 PATIENCE = 120.0
-
-
-def called(node: ast.AST) -> set[str]:
-    """Return the names of what *node* calls."""
-    calls = [each.func for each in ast.walk(node) if isinstance(each, ast.Call)]
-    return {getattr(each, "attr", getattr(each, "id", "")) for each in calls}
-
-
-def trees() -> Iterator[tuple[str, ast.Module]]:
-    """Yield each module with its source."""
-    for path in SOURCE.rglob("*.py"):
-        yield (
-            path.relative_to(SOURCE.parent).with_suffix("").as_posix().replace("/", "."),
-            ast.parse(path.read_text(encoding="utf-8")),
-        )
-
-
-def locks_of_modules() -> set[tuple[str, str]]:
-    """Return the module and the name of all that has a lock and lives as long as its module."""
-    holders = {
-        each.name
-        for _, tree in trees()
-        for each in ast.walk(tree)
-        if isinstance(each, ast.ClassDef) and called(each) & LOCKS
-    }
-    found: set[tuple[str, str]] = set()
-    for module, tree in trees():
-        classes = [each for each in ast.walk(tree) if isinstance(each, ast.ClassDef)]
-        for statement in (*tree.body, *(line for each in classes for line in each.body)):
-            if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
-                continue
-            if called(statement.value) & (LOCKS | holders):
-                target = (
-                    statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
-                )
-                found.add((module.removesuffix(".__init__"), ast.unparse(target)))
-    return found
 
 
 OF_MODULES = {
@@ -64,11 +17,6 @@ OF_MODULES = {
     ("interlock._links.dialling", "_asked"),
 }
 """Each has an after-fork hook, as `test_a_fork_in_the_middle_of_anything` shows."""
-
-
-def test_locks_of_modules_are_known() -> None:
-    """The source has no lock of a module but these, which a fork is tried with."""
-    assert locks_of_modules() == OF_MODULES
 
 
 CHILD = """

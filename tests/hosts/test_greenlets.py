@@ -118,29 +118,6 @@ def test_greenlets_take_turns_over_a_slow_network(
     assert (child.returncode, child.stdout) == (0, "well\n"), child.stderr
 
 
-def test_a_greenlet_that_sleeps_keeps_its_holds(redis_url: str) -> None:
-    """A greenlet of gevent that sleeps keeps what it did not keep, and its other holds."""
-    program = """if True:
-        from gevent import monkey; monkey.patch_all()
-        import sys, time, gevent, interlock
-        client = interlock.connect(sys.argv[1], lease=3)
-        def work():
-            other = client.lock("other")
-            other.acquire()
-            with client.lock("name"):
-                time.sleep(7)  # longer than the lease: a hold that sleeps is renewed
-                print(other.owned())
-                with client.lock("name") as hold:
-                    print(hold.depth)
-            other.release()
-        gevent.spawn(work).get()
-        client.close()
-    """
-    command = [sys.executable, "-W", "ignore", "-c", program, redis_url]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.stdout.split(), done.stderr) == (["True", "2"], "")
-
-
 @pytest.mark.parametrize("part", ["C", "Python"])
 @pytest.mark.parametrize("patched", ["late", "never", "without threads"])
 def test_greenlets_of_one_thread_exclude_each_other(

@@ -7,11 +7,9 @@ lacks.
 from __future__ import annotations
 
 import gc
-import math
 import os
 import subprocess
 import sys
-import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -66,30 +64,6 @@ def test_the_two_kinds_exclude_each_other(r: redis.Redis) -> None:
     theirs.release()
 
 
-def test_the_two_kinds_take_turns(r: redis.Redis) -> None:
-    """Threads with redis-py's lock and threads with ours are never inside together; all get in."""
-    inside: list[int] = []
-    faults: list[str] = []
-
-    def work(kind: type) -> None:
-        for _ in range(10):
-            with r.lock("name", timeout=20, sleep=0.002, lock_class=kind):
-                inside.append(1)
-                if len(inside) != 1:
-                    faults.append("two inside")
-                r.ping()
-                inside.pop()
-
-    kinds = [Lock, Lock, redis.lock.Lock, redis.lock.Lock]
-    threads = [threading.Thread(target=work, args=(kind,)) for kind in kinds]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-        assert not thread.is_alive()
-    assert faults == []
-
-
 def test_a_lock_without_timeout_is_renewed_as_long_as_its_object_lives(redis_url: str) -> None:
     """A lock without a timeout is renewed; it ends a lease after its object is dropped."""
 
@@ -140,40 +114,6 @@ def test_another_process_releases_by_the_token(r: redis.Redis, redis_url: str) -
         lock.release()
 
 
-def test_a_token_is_shared_by_threads_if_told(r: redis.Redis) -> None:
-    """Another thread can release a lock only if the lock's token is not thread-local."""
-    for local in (True, False):
-        lock = ours(r, timeout=20, thread_local=local)
-        assert lock.acquire()
-        with ThreadPoolExecutor(1) as other:
-            error = other.submit(lock.release).exception()
-        assert isinstance(error, LockError) == local
-        assert bool(r.exists("name")) == local
-        if local:
-            lock.release()
-
-
-def test_a_chosen_token_is_kept(r: redis.Redis) -> None:
-    """A token that the caller chooses is what ``local.token`` is, and releases in this process."""
-    lock = ours(r, b"name", timeout=20)
-    assert lock.acquire(token="chosen")
-    assert lock.local.token == b"chosen"
-    assert lock.owned()
-    other = ours(r, timeout=20)
-    other.local.token = b"chosen"
-    assert not other.owned()
-    with pytest.raises(LockNotOwnedError):
-        other.release()
-    lock.release()
-    assert not r.exists("name")
-
-
-def test_a_name_that_is_not_text_is_refused(r: redis.Redis) -> None:
-    """A name that is not UTF-8 is refused when the lock is made."""
-    with pytest.raises(ValueError, match="must be UTF-8"):
-        ours(r, b"\xff")  # type: ignore[arg-type]
-
-
 def test_a_server_that_is_gone_raises_the_error_of_redis_py() -> None:
     """Programs that catch redis-py's ConnectionError catch what a server causes that is gone."""
     with RedisServer() as server, redis.Redis.from_url(server.url()) as client:
@@ -221,14 +161,6 @@ def test_options_that_are_not_met_raise_the_error_of_redis_py(redis_url: str) ->
         with pytest.raises(interlock.ConfigError, match="lease must be"):
             client.lock("name", lock_class=Replicated, timeout=0.001).acquire()
         client_of(client, Replicated.options).close()
-
-
-def test_an_endless_wait(r: redis.Redis) -> None:
-    """A `blocking_timeout` of infinity waits for ever, as with redis-py."""
-    for kind in (redis.lock.Lock, Lock):
-        lock = r.lock("name", timeout=20, blocking_timeout=math.inf, lock_class=kind)
-        assert lock.acquire()
-        lock.release()
 
 
 def test_clients_of_one_pool_share_a_client_that_goes_with_the_pool(redis_url: str) -> None:
