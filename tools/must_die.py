@@ -472,7 +472,7 @@ MUTANTS = (
     _m(43, "credentials are asked for once", "_links.login:Login.turn",
        Condition("self _clock self _until", "False")),
     _m(43, "a provider that failed is asked no more", "_links.login:Login._answer_to",
-       Call("pop", "None")),
+       Call("_forget", "None", which=0)),
     _m(44, "a failover sets tokens back", "_core/parts/draw",
        Condition("unit 0 new tells", "false")),
     _m(44, "a failover starts no renewals", "_drivers.background.upkeep:Upkeep.move",

@@ -138,23 +138,3 @@ TASKS = {
 def test_the_tab_of_a_program_runs(name: str, redis_url: str, tmp_path: Path) -> None:
     """A program for asyncio, which the site makes for a tab, runs as it stands."""
     assert_runs(TASKS[name], redis_url, tmp_path)
-
-
-def test_the_user_behind_sentinels_has_the_rights_that_doctor_prints() -> None:
-    """The page on Sentinel has the line that `interlock doctor` prints for the application."""
-    wanted = Requirements(("lock",), "locks:*", finding=("role",))
-    lines = (ROOT / "docs/reference/topologies.md").read_text().splitlines()
-    assert wanted.acl_line() in lines
-
-
-def test_diagrams_are_drawn_from_their_sources() -> None:
-    """Every diagram has a picture of its present source, which some page shows."""
-    shown = "".join(page.read_text() for page in PAGES)
-    sources = sorted((ROOT / "docs/pictures").glob("*.mmd"))
-    assert len(sources) >= 5
-    for source in sources:
-        digest = hashlib.sha256(source.read_bytes()).hexdigest()
-        picture = source.with_suffix(".svg")
-        first = picture.read_text(encoding="utf-8").partition("\n")[0]
-        assert first == f"<!-- {source.name}, SHA-256 {digest} -->", "run tools/draw_diagrams.py"
-        assert f"pictures/{picture.name})" in shown, source.name

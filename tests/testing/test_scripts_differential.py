@@ -1,7 +1,7 @@
 """Lua scripts of the library do on the model what they do on a real server.
 
-The arguments are made from the headers of the scripts: what a parameter is called and declared to
-be decides what it may be. Those that serve a queue are not among them: its members are times, and
+The arguments are made from the headers of the scripts: what a parameter is called decides what it
+may be. Those that serve a queue are not among them: its members are times, and
 ids that only a client makes. `tests.core` plays these on real servers and on the model.
 """
 
@@ -26,11 +26,7 @@ pytestmark = pytest.mark.needs("redis-7.0")
 
 _STEPS = 150
 _LETTERS = "abc"
-_HEADER = re.compile(
-    r"^--\s+(?P<table>KEYS|ARGV)\[(?P<first>\d+)(?P<more>\.\.[^\]]+)?\]"
-    r"\s+(?P<name>\S+)\s*(?P<note>.*)$",
-    re.MULTILINE,
-)
+_HEADER = re.compile(r"^-- (KEYS|ARGV) +(.+)$", re.MULTILINE)
 
 
 def _duration(rng: random.Random) -> int:
@@ -41,40 +37,42 @@ def _now(rng: random.Random) -> int:
     return int(time.time() * 1000)
 
 
-# What a parameter's name says it is, the first match decides.
-_BY_NAME: tuple[tuple[str, Callable[[random.Random], str | int]], ...] = (
-    (r"holder|owner|waiter|reader|writer", lambda rng: f"{rng.choice(_LETTERS) * 4}:1"),
-    (r"channel", lambda rng: f"channel:{{{rng.choice(_LETTERS)}}}"),
-    (r"\bnow\b", _now),
-    (r"deadline|until|expir", lambda rng: _now(rng) + _duration(rng)),
-    (r"lease|timeout|wait|ttl|remaining|validity|latch_", _duration),
-)
+def _choice(*values: str | int) -> Callable[[random.Random], str | int]:
+    return lambda rng: rng.choice(values)
+
+
+# What a parameter may be, by its name in the header of the script; others are letters.
+_BY_NAME: dict[str, Callable[[random.Random], str | int]] = {
+    **dict.fromkeys(("holder", "successor"), lambda rng: f"{rng.choice(_LETTERS) * 4}:1"),
+    "channel": lambda rng: f"channel:{{{rng.choice(_LETTERS)}}}",
+    **dict.fromkeys(("lease", "ttl", "keep", "kept"), _duration),
+    "count": _choice(1),
+    "depth": _choice(0, 1, 2, 3),
+    "limit": _choice(1, 2, 3, 4),
+    "idle": _choice(0, LONG),
+    "side": _choice(0, 1, 2),
+    "all": _choice(0, 1, 2, 3),
+    "named": _choice("", 0, 1, 2),
+    "told": _choice(""),
+    "number": _choice("100000000001", "100000000002", "100000000003"),
+    "ids": lambda rng: rng.choice(_LETTERS) * 32,
+}
+_OF_SCRIPT: dict[tuple[str, str], Callable[[random.Random], str | int]] = {
+    ("event_change", "how"): _choice("set", "clear"),
+    ("leased_change", "how"): _choice("make", "set", "add", "delete"),
+    ("card_write", "number"): _choice(1, 2, 3),
+}
 
 
 @dataclass(frozen=True)
 class _Parameter:
+    script: str
     name: str
-    note: str
     repeated: bool
 
     def argument(self, rng: random.Random) -> str | int:
-        for pattern, make in _BY_NAME:
-            if re.search(pattern, self.name):
-                return make(rng)
-        if digits := re.search(r"(\d+) hex digits( each)?", self.note):
-            count = rng.randint(1, 2) if digits[2] else 1
-            return "".join(letter * int(digits[1]) for letter in rng.sample(_LETTERS, count))
-        if values := re.findall(r"(\d+): ", self.note):
-            return rng.choice(values)
-        if not self.note.startswith("integer"):
-            permits = f"::leased:{rng.randint(1, 2)}" if "::leased:<permits>" in self.note else ""
-            return rng.choice(_LETTERS) + permits
-        if "milliseconds" in self.note:
-            return _duration(rng)
-        limit = re.search(r">=? *(\d+)", self.note)
-        lowest = int(limit[1]) + (">=" not in limit[0]) if limit else -2
-        numbers = set(range(lowest, lowest + 4)) - ({0} if "not 0" in self.note else set())
-        return rng.choice(sorted(numbers))
+        make = _OF_SCRIPT.get((self.script, self.name)) or _BY_NAME.get(self.name)
+        return make(rng) if make else rng.choice(_LETTERS)
 
     def key(self, rng: random.Random, letter: str) -> str:
         # What one call leaves for its repetition: there are some, and one call names another's.
@@ -99,14 +97,13 @@ class _Script:
 
     @classmethod
     def parse(cls, name: str, text: str) -> _Script:
-        declared: dict[str, list[tuple[int, _Parameter]]] = {"KEYS": [], "ARGV": []}
-        for line in _HEADER.finditer(text):
-            parameter = _Parameter(line["name"], line["note"], line["more"] is not None)
-            declared[line["table"]].append((int(line["first"]), parameter))
-        for parameters in declared.values():
-            assert [first for first, _ in parameters] == list(range(1, len(parameters) + 1)), name
-        keys, args = (tuple(p for _, p in parameters) for parameters in declared.values())
-        return cls(name, keys, args)
+        declared: dict[str, tuple[_Parameter, ...]] = {"KEYS": (), "ARGV": ()}
+        for table, names in _HEADER.findall(text):
+            declared[table] = tuple(
+                _Parameter(name, each.strip("#?."), each.endswith("..."))
+                for each in names.split(", ")
+            )
+        return cls(name, declared["KEYS"], declared["ARGV"])
 
     def call(self, rng: random.Random) -> list[str | int]:
         """Return an EVAL of some variant of the script; its *parameters* follow."""
@@ -131,7 +128,7 @@ class _Script:
 
 _ALIKE = re.compile(
     r"(card|forced|group|event)_.*|lock_(acquire|give|query|renew)|read_write_query"
-    r"|leased_(renew|query|set|try_set|add|delete)"
+    r"|leased_(renew|query|change)"
 )
 _SCRIPTS = [_Script.parse(name, text) for name, text in TEXTS.items() if _ALIKE.fullmatch(name)]
 _FAMILIES = sorted({script.family for script in _SCRIPTS})
