@@ -281,7 +281,7 @@ def test_an_outage_ends_a_release_whose_lease_goes_on(trouble: Stage) -> None:
         began = time.monotonic()
         with pytest.raises(ServerUnavailableError):
             owner.do(lock.release)
-        assert time.monotonic() - began < PROMPT
+        assert time.monotonic() - began < 3, "the lease would end later"
         time.sleep(hold.remaining)
         time.sleep(4)
     freed(trouble)

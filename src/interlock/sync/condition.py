@@ -104,6 +104,7 @@ class Condition:
         Raises:
             NotHeldError: this owner does not hold the lock.
             HoldLostError: the lock was lost, or could not be acquired again.
+            ConfigError: it is held as a member of a multi or red lock, which the wait would break.
 
         Cost:
             One round trip besides the lock's, and another one if the time is up. While it waits,
