@@ -373,8 +373,12 @@ class WaitFor(Acquire):
             else:
                 self._forget_row(hold)
                 return news
-        stood = yield from session.persist(self._condition.leaves(self._member), NEVER)
+        leave = self._condition.leaves(self._member)
+        stood = yield from session.persist(leave, NEVER)
         self._left = stood == 1
+        # A server that takes over may lack it, and whoever is notified in its place never wakes.
+        later: Any = _Later(self._lock, leave)
+        session.recent.append((session.clock(), later, packed_text("")))
         self._forget_row(hold)
         return None
 
