@@ -161,7 +161,8 @@ def test_nobody_enters_beside_another(stage: Stage) -> None:
     for done in last:
         done.result(60)
     assert (most, entries) == (1, 32)
-    assert not stage.left()
+    # Of a red lock that was refused a member may be given back in the background.
+    wait_until(lambda: not stage.left(), 5, "nothing is left")
 
 
 def test_a_lease_ends_by_itself(stage: Stage) -> None:

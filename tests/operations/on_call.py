@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from interlock import Client
+    from interlock.inspection.deadlocks import Deadlock
 
 STOCK, ORDERS = "stock:7", "orders:42"
 NAMES = [f"orders:{number}" for number in range(12)]
@@ -91,7 +92,13 @@ def deadlock(url: str) -> Iterator[None]:
 def find_a_deadlock(url: str) -> None:
     """Make two clients wait for each other, and find that, until one gives up."""
     with connect(url, command_timeout=PATIENCE) as client:
+        found: list[Deadlock] = []
+
+        def finds() -> bool:
+            found[:] = client.deadlocks()
+            return bool(found)
+
         with deadlock(url):
-            wait_until(lambda: bool(client.deadlocks()), GIVE_UP, "the deadlock is found")
-            assert sorted(step.waits_for for step in client.deadlocks()[0].steps) == [ORDERS, STOCK]
+            wait_until(finds, GIVE_UP, "the deadlock is found")
+            assert sorted(step.waits_for for step in found[0].steps) == [ORDERS, STOCK]
         assert client.deadlocks() == []
