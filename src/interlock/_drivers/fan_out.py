@@ -139,7 +139,8 @@ class _Group:
         self.pool.take_back(connection)
 
     def drop(self) -> None:
-        """Close the connection if a signal came before the replies were read."""
+        """Close the connection if a signal came before the replies were read; send nothing more."""
+        self.left, self.until = True, 0.0
         connection, self.connection = self.connection, None
         if connection is not None:
             self.pool.discard(connection)

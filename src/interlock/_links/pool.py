@@ -129,6 +129,8 @@ class NodePool:
         """Run *calls* in one write; arguments and errors as `Connection.batch`."""
         connection = self._take(timeout)
         try:
+            if meanwhile is not None:
+                meanwhile()  # it was not called while connecting
             replies = connection.batch(calls, timeout, meanwhile)
         except BaseException as error:
             self.failed(connection, error)
