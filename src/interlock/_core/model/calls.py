@@ -31,9 +31,10 @@ class Script(Generic[R_co]):
         sha: what EVALSHA takes.
         decode: turns the reply into core units (seconds, bool, str).
         varies: whether each call has other arguments, so that its packed form is not cached.
+        called: the beginning of a packed call, up to the digest.
     """
 
-    __slots__ = ("decode", "name", "sha", "text", "varies")
+    __slots__ = ("called", "decode", "name", "sha", "text", "varies")
 
     def __init__(
         self, name: str, text: str, decode: Callable[[object], R_co], *, varies: bool = False
@@ -42,6 +43,7 @@ class Script(Generic[R_co]):
         self.name = name
         self.text = text
         self.sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+        self.called = f"$7\r\nEVALSHA\r\n$40\r\n{self.sha}\r\n"
         self.decode = decode
 
     def __repr__(self) -> str:

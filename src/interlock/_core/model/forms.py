@@ -41,10 +41,10 @@ class Form:
         spare: int = 0,
     ) -> None:
         self.script, self.keys, self.args, self.spare = script, keys, args, spare
-        parts = ("EVALSHA", script.sha, len(keys), *keys, *args)
-        packed = [f"*{len(parts)}\r\n", *[packed_text(str(part)) for part in parts]]
-        hole = len(packed) - len(args) + args.index(HOLE)
-        self.head, self.tail = "".join(packed[:hole]), "".join(packed[hole + args.count(HOLE) :])
+        texts, hole = [len(keys), *keys, *args], args.index(HOLE) - len(args)
+        packed = "".join([packed_text(f"{each}") for each in texts[:hole]])
+        self.head = f"*{len(texts) + 2}\r\n{script.called}{packed}"
+        self.tail = "".join([packed_text(f"{each}") for each in args[hole:] if each is not HOLE])
 
     def of(self, hold: Hold) -> Eval[Any]:
         """Return the call for *hold*."""

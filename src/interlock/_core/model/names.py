@@ -203,7 +203,8 @@ draw = itertools.count(100_000_000_000).__next__
 
 def packed_text(text: str) -> str:
     """Return *text* as an argument of a command, before it is encoded."""
-    return f"${len(text.encode())}\r\n{text}\r\n"
+    size = len(text) if text.isascii() else len(text.encode())
+    return f"${size}\r\n{text}\r\n"
 
 
 _SIDES = read_write_channel("").partition(":")[0]
