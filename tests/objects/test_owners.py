@@ -706,7 +706,9 @@ def test_an_acquire_that_was_refused_leaves_its_owner_free(client: interlock.Cli
         with both.read, pytest.raises(interlock.UpgradeError):
             both.write.acquire()
         contexts = [contextvars.copy_context() for _ in "12"]
-        return [context.run(lock.acquire, timeout=0) for context in contexts]
+        got = [context.run(lock.acquire, timeout=0) for context in contexts]
+        contexts[0].run(lock.release)
+        return got
 
     assert in_thread(main) == [True, False]
 
