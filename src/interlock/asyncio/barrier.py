@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 # asyncio only
 from interlock import errors
 
 # end
+from interlock._drivers.process.whole import give_up
 from interlock._drivers.unawaited import awaited
 from interlock._hints import hints
 from interlock._traceback import shorten
@@ -17,8 +18,8 @@ from interlock.options import check_timeout
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from interlock._core.model.effects import Step
     from interlock._core.objects.barrier import Barrier as CoreBarrier
+    from interlock._core.objects.barrier import End
     from interlock._drivers.aio import AsyncDriver
     from interlock.options import Duration
 
@@ -81,7 +82,8 @@ class Barrier:
         try:
             return await driver.perform(step)
         except BaseException as error:
-            _give_up(step, error)
+            give_up(step)
+            shorten(error)
             raise
 
     async def __aenter__(self) -> int:
@@ -101,23 +103,21 @@ class Barrier:
 
         It is carried through when it is interrupted; one round trip.
         """
-        step = self._core.abort()
-        try:
-            await self._driver.perform(step)
-        except BaseException as error:
-            _give_up(step, error)
-            raise
+        await self._end(self._core.abort())
 
     async def reset(self) -> None:
         """Make the barrier empty and whole again; all who wait get BrokenBarrierError.
 
         It is carried through when it is interrupted; one round trip.
         """
-        step = self._core.reset()
+        await self._end(self._core.reset())
+
+    async def _end(self, step: End) -> None:
         try:
             await self._driver.perform(step)
         except BaseException as error:
-            _give_up(step, error)
+            give_up(step)
+            shorten(error)
             raise
 
     @property
@@ -135,12 +135,3 @@ class Barrier:
     async def broken(self) -> bool:
         """Return whether the barrier is broken; one round trip."""
         return (await self._driver.run(self._core.status()))[1]
-
-
-def _give_up(step: Step[Any], error: BaseException) -> None:
-    """Leave nothing behind of *step*, which *error* has ended."""
-    try:
-        step.give_up()
-    except BaseException:  # noqa: BLE001 - a second signal
-        step.give_up()
-    shorten(error)

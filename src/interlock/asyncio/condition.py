@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from interlock._core.objects.condition import ALL, Notify, WaitFor
 from interlock._drivers.process.line import note_line
+from interlock._drivers.process.whole import give_up
 from interlock._drivers.tasks import current_owner
 from interlock._hints import hints
 from interlock._naming import checked_result
@@ -179,10 +180,7 @@ class Condition:
         try:
             await self._driver.perform(step)
         except BaseException as error:
-            try:
-                step.give_up()
-            except BaseException:  # noqa: BLE001 - a second signal
-                step.give_up()
+            give_up(step)
             shorten(error)
             raise
 

@@ -14,6 +14,7 @@ from interlock._core.model.hold import Job
 from interlock._core.model.no_hold import NoHold
 from interlock._drivers.kept import Kept
 from interlock._drivers.process.line import line_of
+from interlock._drivers.process.whole import give_up
 from interlock._drivers.tasks import current_owner, whole
 from interlock._drivers.unawaited import attempt, awaited
 from interlock._hints import hints, told, unexpected
@@ -209,7 +210,8 @@ class LeasedSemaphore:
                 raise out_of_time(core.kind, self.name, n, limit)  # noqa: TRY301 - see `shorten`
             return given(driver, hold, kept)
         except BaseException as error:
-            locks._give_up(step, error)
+            give_up(step)
+            shorten(error)
             raise
 
     # asyncio only
@@ -229,7 +231,8 @@ class LeasedSemaphore:
             hold = await driver.perform(step)
             return None if hold is None else given(driver, hold, kept)
         except BaseException as error:
-            locks._give_up(step, error)
+            give_up(step)
+            shorten(error)
             raise
 
     def trying(self, n: int = 1, timeout: Duration = 0, lease: Duration | None = None) -> Trying:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from interlock._core.locks.errors import out_of_time
 from interlock._drivers.process.line import note_line
+from interlock._drivers.process.whole import give_up
 from interlock._drivers.tasks import current_owner
 from interlock._hints import hints
 from interlock._naming import check_function, checked_result, fixed_name, naming
@@ -97,7 +98,8 @@ class Limited(locks._Entering):
                 raise out_of_time(core.kind, core.name, 1, limit)  # noqa: TRY301 - see `shorten`
             return given(driver, hold, kept)
         except BaseException as error:
-            locks._give_up(step, error)
+            give_up(step)
+            shorten(error)
             raise
 
     async def available(self) -> int:

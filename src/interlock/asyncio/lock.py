@@ -36,6 +36,7 @@ from interlock._drivers.by_hand import ByHand
 from interlock._drivers.known_hold import KnownHold
 from interlock._drivers.process.line import line_of, note_line
 from interlock._drivers.process.thread_local import for_each
+from interlock._drivers.process.whole import give_up
 from interlock._drivers.tasks import LostEvent, current_owner, lasting_owner, whole
 from interlock._drivers.unawaited import awaited
 from interlock._hints import hints, told, unexpected
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
 
     from interlock._core.locks import base
     from interlock._core.model import hold as model
-    from interlock._core.model.effects import Step
     from interlock._drivers.aio import AsyncDriver
     from interlock._drivers.awaited_block import Exits
     from interlock.options import Duration
@@ -216,10 +216,7 @@ class _Entering:
             # end
             return None if hold is None else of_block(driver, hold, self, claim)
         except BaseException:
-            try:
-                step.give_up()
-            except BaseException:  # noqa: BLE001 - a second signal
-                step.give_up()
+            give_up(step)
             raise
 
     async def _leave_hold(
@@ -241,10 +238,7 @@ class _Entering:
                 _ = step.begin()
                 step.give_up()
         except BaseException as trouble:
-            try:
-                step.give_up()
-            except BaseException:  # noqa: BLE001 - a second signal
-                step.give_up()
+            give_up(step)
             if not isinstance(trouble, InterlockError):
                 raise
             go_on(error, trouble, own=own)
@@ -363,11 +357,7 @@ class Hold(KnownHold):
             step = hold.release(claim if claim in hold.entries else None)
             await self._driver.perform(step)
         except BaseException as error:
-            if step is not None:
-                try:
-                    step.give_up()
-                except BaseException:  # noqa: BLE001 - a second signal
-                    step.give_up()
+            give_up(step)
             shorten(error)
             raise
         self._released = True
@@ -414,7 +404,8 @@ class Hold(KnownHold):
             told = tickets.Ticket(hold.lock.kind, holder, hold.token, hold.name)
             return Ticket(driver, told, partial(adopt, driver))
         except BaseException as error:
-            _give_up(step, error)
+            give_up(step)
+            shorten(error)
             raise
 
     async def _leave_locked(self, seconds: float) -> None:
@@ -422,7 +413,8 @@ class Hold(KnownHold):
         try:
             await self._driver.run_shielded(performed(step))
         except BaseException as error:
-            _give_up(step, error)
+            give_up(step)
+            shorten(error)
             raise
 
     def _end_within(self, seconds: float) -> None:
@@ -573,10 +565,7 @@ class Lock(_Entering):
                     hold.line = line_of(_getframe(1), "f_lasti")
             return hold is not None  # noqa: TRY300 - a signal may strike here
         except BaseException as error:
-            try:
-                step.give_up()
-            except BaseException:  # noqa: BLE001 - a second signal
-                step.give_up()
+            give_up(step)
             shorten(error)
             raise
 
@@ -606,11 +595,7 @@ class Lock(_Entering):
             step = taken.release()
             await driver.perform(step)
         except BaseException as error:
-            if step is not None:
-                try:
-                    step.give_up()
-                except BaseException:  # noqa: BLE001 - a second signal
-                    step.give_up()
+            give_up(step)
             shorten(error)
             raise
 
@@ -778,16 +763,6 @@ class Trying(_Entering, trying.Trying[Hold]):
             await self._leave_hold(hold, None, error)
 
 
-def _give_up(step: Step[Any] | None, error: BaseException) -> None:
-    """Leave nothing behind of *step*, which *error* has ended; None if it had not begun."""
-    if step is not None:
-        try:
-            step.give_up()
-        except BaseException:  # noqa: BLE001 - a second signal
-            step.give_up()
-    shorten(error)
-
-
 async def adopt(driver: AsyncDriver, ticket: Ticket | str, lease: Duration | None = None) -> Hold:
     """Take over the hold that *ticket* stands for, as `Client.adopt` tells."""
     given = tickets.Ticket.read(str(ticket) if isinstance(ticket, Ticket) else ticket)
@@ -801,7 +776,8 @@ async def adopt(driver: AsyncDriver, ticket: Ticket | str, lease: Duration | Non
         note_line(hold, 2)
         return of_block(driver, hold, lock)
     except BaseException as error:
-        _give_up(step, error)
+        give_up(step)
+        shorten(error)
         raise
 
 

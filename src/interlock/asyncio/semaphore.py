@@ -12,6 +12,7 @@ from interlock._core.model.hold import FIRST
 from interlock._drivers.awaited import go_on
 from interlock._drivers.awaited_block import caller
 from interlock._drivers.by_hand import ByHand
+from interlock._drivers.process.whole import give_up
 from interlock._drivers.tasks import whole
 from interlock._drivers.unawaited import awaited
 from interlock._hints import hints, told, unexpected
@@ -42,15 +43,8 @@ async def perform(driver: AsyncDriver, step: Step[R]) -> R:
     try:
         return await driver.perform(step)
     except BaseException:
-        _give_up(step)
+        give_up(step)
         raise
-
-
-def _give_up(step: Step[Any]) -> None:
-    try:
-        step.give_up()
-    except BaseException:  # noqa: BLE001 - a second signal
-        step.give_up()
 
 
 class _Entering:
@@ -73,7 +67,7 @@ class _Entering:
                 claim.hold = step.has
             return step.has  # noqa: TRY300 - a signal may strike here
         except BaseException:
-            _give_up(step)
+            give_up(step)
             raise
 
     async def _leave_hold(
@@ -85,7 +79,7 @@ class _Entering:
             if error is None or isinstance(error, (Exception, GeneratorExit)):
                 await perform(self._driver, step)
             else:  # a cancelled block ends at once: the background gives back
-                _give_up(step)
+                give_up(step)
         except InterlockError as trouble:
             go_on(error, trouble)
 
@@ -199,7 +193,7 @@ class Semaphore(_Entering):
         try:
             return await driver.perform(step)
         except BaseException as error:
-            _give_up(step)
+            give_up(step)
             shorten(error)
             raise
 
@@ -232,9 +226,9 @@ class Semaphore(_Entering):
             await self._driver.perform(step)
         except BaseException as error:
             if step is not None:
-                _give_up(step)
+                give_up(step)
             elif not isinstance(error, Exception):  # not if *n* cannot be
-                _give_up(self._core.release(n))
+                give_up(self._core.release(n))
             self._failed.append(n)  # see `_complete`
             shorten(error)
             raise

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from interlock._drivers.process.whole import give_up
 from interlock._hints import hints
 from interlock._traceback import shorten
 from interlock.options import check_timeout
@@ -12,8 +13,8 @@ from interlock.options import check_timeout
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from interlock._core.model.effects import Step
     from interlock._core.objects.barrier import Barrier as CoreBarrier
+    from interlock._core.objects.barrier import End
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
 
@@ -67,7 +68,8 @@ class Barrier:
         try:
             return driver.perform(step)
         except BaseException as error:
-            _give_up(step, error)
+            give_up(step)
+            shorten(error)
             raise
 
     def __enter__(self) -> int:
@@ -87,23 +89,21 @@ class Barrier:
 
         It is carried through when it is interrupted; one round trip.
         """
-        step = self._core.abort()
-        try:
-            self._driver.perform(step)
-        except BaseException as error:
-            _give_up(step, error)
-            raise
+        self._end(self._core.abort())
 
     def reset(self) -> None:
         """Make the barrier empty and whole again; all who wait get BrokenBarrierError.
 
         It is carried through when it is interrupted; one round trip.
         """
-        step = self._core.reset()
+        self._end(self._core.reset())
+
+    def _end(self, step: End) -> None:
         try:
             self._driver.perform(step)
         except BaseException as error:
-            _give_up(step, error)
+            give_up(step)
+            shorten(error)
             raise
 
     @property
@@ -115,12 +115,3 @@ class Barrier:
     def broken(self) -> bool:
         """Return whether the barrier is broken; one round trip."""
         return (self._driver.run(self._core.status()))[1]
-
-
-def _give_up(step: Step[Any], error: BaseException) -> None:
-    """Leave nothing behind of *step*, which *error* has ended."""
-    try:
-        step.give_up()
-    except BaseException:  # noqa: BLE001 - a second signal
-        step.give_up()
-    shorten(error)

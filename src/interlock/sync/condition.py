@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from interlock._core.objects.condition import ALL, Notify, WaitFor
 from interlock._drivers.flow import current_owner
 from interlock._drivers.process.line import note_line
+from interlock._drivers.process.whole import give_up
 from interlock._hints import hints
 from interlock._naming import checked_result
 from interlock._traceback import shorten
@@ -173,10 +174,7 @@ class Condition:
         try:
             self._driver.perform(step)
         except BaseException as error:
-            try:
-                step.give_up()
-            except BaseException:  # noqa: BLE001 - a second signal
-                step.give_up()
+            give_up(step)
             shorten(error)
             raise
 

@@ -13,6 +13,7 @@ from interlock._core.locks.base import Lock as CoreLock
 from interlock._core.model.hold import Owner
 from interlock._drivers.blocking import inside, within
 from interlock._drivers.process.line import note_line
+from interlock._drivers.process.whole import give_up
 from interlock._hints import hints
 from interlock._naming import (
     check_function,
@@ -21,6 +22,7 @@ from interlock._naming import (
     fixed_name,
     naming,
 )
+from interlock._traceback import shorten
 from interlock.errors import ConfigError
 from interlock.options import check_name, lease_of, lease_within
 from interlock.sync import lock as locks
@@ -173,7 +175,8 @@ class Single(Generic[T]):
             if self._max_hold is not None:
                 face._end_within(self._max_hold)
         except BaseException as error:
-            locks._give_up(step, error)
+            give_up(step)
+            shorten(error)
             raise
         return face
 

@@ -16,6 +16,7 @@ from interlock._core.model.no_hold import NoHold
 from interlock._drivers.flow import current_owner
 from interlock._drivers.kept import Kept
 from interlock._drivers.process.line import line_of
+from interlock._drivers.process.whole import give_up
 from interlock._drivers.threads import whole
 from interlock._hints import hints, told, unexpected
 from interlock._misuse import publish
@@ -204,7 +205,8 @@ class LeasedSemaphore:
                 raise out_of_time(core.kind, self.name, n, limit)  # noqa: TRY301 - see `shorten`
             return given(driver, hold, kept)
         except BaseException as error:
-            locks._give_up(step, error)
+            give_up(step)
+            shorten(error)
             raise
 
     def try_acquire(
@@ -221,7 +223,8 @@ class LeasedSemaphore:
             hold = driver.perform(step)
             return None if hold is None else given(driver, hold, kept)
         except BaseException as error:
-            locks._give_up(step, error)
+            give_up(step)
+            shorten(error)
             raise
 
     def trying(self, n: int = 1, timeout: Duration = 0, lease: Duration | None = None) -> Trying:

@@ -38,6 +38,7 @@ from interlock._drivers.flow import current_owner
 from interlock._drivers.known_hold import KnownHold
 from interlock._drivers.process.line import line_of, note_line
 from interlock._drivers.process.thread_local import for_each
+from interlock._drivers.process.whole import give_up
 from interlock._drivers.threads import LostEvent, whole
 from interlock._hints import hints, told, unexpected
 from interlock._misuse import check_long_lease, publish
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
 
     from interlock._core.locks import base
     from interlock._core.model import hold as model
-    from interlock._core.model.effects import Step
     from interlock._drivers.blocking_block import Exits
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
@@ -207,10 +207,7 @@ class _Entering:
                 self._by_hand.enter(owner.identity, hold)
             return None if hold is None else of_block(driver, hold, self, claim)
         except BaseException:
-            try:
-                step.give_up()
-            except BaseException:  # noqa: BLE001 - a second signal
-                step.give_up()
+            give_up(step)
             raise
 
     def _leave_hold(
@@ -232,10 +229,7 @@ class _Entering:
                 _ = step.begin()
                 step.give_up()
         except BaseException as trouble:
-            try:
-                step.give_up()
-            except BaseException:  # noqa: BLE001 - a second signal
-                step.give_up()
+            give_up(step)
             if not isinstance(trouble, InterlockError):
                 raise
             go_on(error, trouble, own=own)
@@ -345,11 +339,7 @@ class Hold(KnownHold):
             step = hold.release(claim if claim in hold.entries else None)
             self._driver.perform(step)
         except BaseException as error:
-            if step is not None:
-                try:
-                    step.give_up()
-                except BaseException:  # noqa: BLE001 - a second signal
-                    step.give_up()
+            give_up(step)
             shorten(error)
             raise
         self._released = True
@@ -396,7 +386,8 @@ class Hold(KnownHold):
             told = tickets.Ticket(hold.lock.kind, holder, hold.token, hold.name)
             return Ticket(driver, told, partial(adopt, driver))
         except BaseException as error:
-            _give_up(step, error)
+            give_up(step)
+            shorten(error)
             raise
 
     def _leave_locked(self, seconds: float) -> None:
@@ -404,7 +395,8 @@ class Hold(KnownHold):
         try:
             self._driver.run_shielded(performed(step))
         except BaseException as error:
-            _give_up(step, error)
+            give_up(step)
+            shorten(error)
             raise
 
     def _end_within(self, seconds: float) -> None:
@@ -548,10 +540,7 @@ class Lock(_Entering):
                     hold.line = line_of(_getframe(1), "f_lasti")
             return hold is not None  # noqa: TRY300 - a signal may strike here
         except BaseException as error:
-            try:
-                step.give_up()
-            except BaseException:  # noqa: BLE001 - a second signal
-                step.give_up()
+            give_up(step)
             shorten(error)
             raise
 
@@ -581,11 +570,7 @@ class Lock(_Entering):
             step = taken.release()
             driver.perform(step)
         except BaseException as error:
-            if step is not None:
-                try:
-                    step.give_up()
-                except BaseException:  # noqa: BLE001 - a second signal
-                    step.give_up()
+            give_up(step)
             shorten(error)
             raise
 
@@ -744,16 +729,6 @@ class Trying(_Entering, trying.Trying[Hold]):
             self._leave_hold(hold, None, error)
 
 
-def _give_up(step: Step[Any] | None, error: BaseException) -> None:
-    """Leave nothing behind of *step*, which *error* has ended; None if it had not begun."""
-    if step is not None:
-        try:
-            step.give_up()
-        except BaseException:  # noqa: BLE001 - a second signal
-            step.give_up()
-    shorten(error)
-
-
 def adopt(driver: ThreadDriver, ticket: Ticket | str, lease: Duration | None = None) -> Hold:
     """Take over the hold that *ticket* stands for, as `Client.adopt` tells."""
     given = tickets.Ticket.read(str(ticket) if isinstance(ticket, Ticket) else ticket)
@@ -767,7 +742,8 @@ def adopt(driver: ThreadDriver, ticket: Ticket | str, lease: Duration | None = N
         note_line(hold, 2)
         return of_block(driver, hold, lock)
     except BaseException as error:
-        _give_up(step, error)
+        give_up(step)
+        shorten(error)
         raise
 
 

@@ -13,6 +13,7 @@ from interlock._core.model.hold import FIRST
 from interlock._drivers.blocking import go_on
 from interlock._drivers.blocking_block import caller
 from interlock._drivers.by_hand import ByHand
+from interlock._drivers.process.whole import give_up
 from interlock._drivers.threads import whole
 from interlock._hints import hints, told, unexpected
 from interlock._misuse import publish
@@ -42,15 +43,8 @@ def perform(driver: ThreadDriver, step: Step[R]) -> R:
     try:
         return driver.perform(step)
     except BaseException:
-        _give_up(step)
+        give_up(step)
         raise
-
-
-def _give_up(step: Step[Any]) -> None:
-    try:
-        step.give_up()
-    except BaseException:  # noqa: BLE001 - a second signal
-        step.give_up()
 
 
 class _Entering:
@@ -73,7 +67,7 @@ class _Entering:
                 claim.hold = step.has
             return step.has  # noqa: TRY300 - a signal may strike here
         except BaseException:
-            _give_up(step)
+            give_up(step)
             raise
 
     def _leave_hold(self, hold: Hold, claim: Claim | None, error: BaseException | None) -> None:
@@ -83,7 +77,7 @@ class _Entering:
             if error is None or isinstance(error, (Exception, GeneratorExit)):
                 perform(self._driver, step)
             else:  # a cancelled block ends at once: the background gives back
-                _give_up(step)
+                give_up(step)
         except InterlockError as trouble:
             go_on(error, trouble)
 
@@ -191,7 +185,7 @@ class Semaphore(_Entering):
         try:
             return driver.perform(step)
         except BaseException as error:
-            _give_up(step)
+            give_up(step)
             shorten(error)
             raise
 
@@ -224,9 +218,9 @@ class Semaphore(_Entering):
             self._driver.perform(step)
         except BaseException as error:
             if step is not None:
-                _give_up(step)
+                give_up(step)
             elif not isinstance(error, Exception):  # not if *n* cannot be
-                _give_up(self._core.release(n))
+                give_up(self._core.release(n))
             self._failed.append(n)  # see `_complete`
             shorten(error)
             raise

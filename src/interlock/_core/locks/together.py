@@ -125,19 +125,12 @@ class _Run:
 
 
 class Enough:
-    """Counts the grants among the replies to *questions* as they come; *missing* of them decide.
+    """Counts the grants among the replies to *questions* as they come; *missing* of them decide."""
 
-    Attributes:
-        least: how many replies it needs at least to decide.
-        linger: for how many seconds the others are waited for then, at least.
-    """
-
-    __slots__ = ("_missing", "_questions", "least", "linger")
+    __slots__ = ("_missing", "_questions")
 
     def __init__(self, questions: Sequence[tuple[Session, Eval[Any]]], missing: int) -> None:
-        self._questions = questions
-        self._missing = self.least = missing
-        self.linger = LINGER
+        self._questions, self._missing = questions, missing
 
     def __call__(self, place: int, reply: object, took: float) -> float | None:
         """Take a reply; tell how long to wait for others, as long again as it *took*, once it decides."""

@@ -16,6 +16,8 @@ from interlock._traceback import shorten
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from interlock._core.model.effects import Step
+
 F = TypeVar("F", bound="Callable[..., Any]")
 
 MAX_UNDO = 10
@@ -41,6 +43,15 @@ def whole_in_python(call: F, undo: Callable[..., object], /) -> F:
             raise
 
     return cast("F", called)
+
+
+def give_up(step: Step[Any] | None) -> None:
+    """Leave nothing behind of *step*, though a second signal may come; None if it had not begun."""
+    if step is not None:
+        try:
+            step.give_up()
+        except BaseException:  # noqa: BLE001 - a second signal
+            step.give_up()
 
 
 whole = whole_in_python
