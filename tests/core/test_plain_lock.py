@@ -25,6 +25,7 @@ from interlock._core.model.hold import ENDED, OPEN, Hold, valid_until
 from interlock._core.queue.places import DEAF, POLL, Line, Place, Queues
 from interlock._core.scripts.replies import LOOK, News, Refusal
 from interlock._core.upkeep.garbage import Garbage
+from interlock._core.upkeep.session import Session
 from interlock._core.upkeep.watchdog import Watchdog
 from interlock._drivers.flow import current_owner
 from interlock.errors import NotHeldError, ServerUnavailableError
@@ -353,6 +354,27 @@ def test_own_garbage_is_released_before_an_acquire(lock: Any) -> None:
     step.give_up()
     owner.table[core.place] = left
     lock.release()
+
+
+async def test_tasks_that_end_have_the_upkeep_do_nothing(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They end by the thousand, and each turn looks at everything that is held or waits."""
+    turns: list[float] = []
+    turn = Session.turn
+    monkeypatch.setattr(
+        Session, "turn", lambda session, now: turns.append(now) or turn(session, now)
+    )
+
+    async def use(number: int) -> None:
+        lock = client.lock(f"lock {number}")
+        await lock.acquire()
+        await lock.release()
+
+    async with interlock.asyncio.connect(redis_url) as client, client.lock("kept"):
+        for number in range(50):
+            await asyncio.create_task(use(number))
+    assert len(turns) < 10
 
 
 def test_a_client_has_one_session(redis_url: str) -> None:

@@ -242,16 +242,22 @@ class Session:
         self.watchdog.follow_keys()
         self.wake(None)
 
-    def sort(self, item: Any, now: float) -> None:
-        """Take one *item* of the inbox."""
+    def sort(self, item: Any, now: float) -> bool:
+        """Take one *item* of the inbox; return whether something may be due by that.
+
+        Tasks end by the thousand and leave nothing, as a rule: a turn for each costs too much.
+        """
         if isinstance(item, Answers):
             self._answered(item, now)
         elif isinstance(item, Claim):
             self._block_gone(item)
         elif item is not None:
-            for hold in list(self.live):
-                if hold.owner is item and hold.renewed and not hold.claimed():
+            left = [hold for hold in list(self.live) if hold.owner is item]
+            for hold in left:
+                if hold.renewed and not hold.claimed():
                     self.forget(hold)
+            return bool(left)
+        return True
 
     def _answered(self, item: Answers, now: float) -> None:
         """Take what came of the work that a lane was given."""

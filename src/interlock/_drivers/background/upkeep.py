@@ -168,18 +168,20 @@ class Upkeep:
         if not only.acquire(blocking=False):
             return
         session, inbox, due = self.session, self._inbox, self.session.clock()
+        asked = False
         while not self._closed and only is self._only:
             try:
                 try:
                     seconds = min(max(0.0, due - session.clock()), threading.TIMEOUT_MAX)
-                    session.sort(
-                        inbox.get(timeout=None if due == NEVER else seconds), session.clock()
-                    )
+                    item = inbox.get(timeout=None if due == NEVER else seconds)
                     while True:
-                        session.sort(inbox.get_nowait(), session.clock())
+                        asked = session.sort(item, session.clock()) or asked
+                        item = inbox.get_nowait()
                 except Empty:
-                    self._note_late(session.clock() - due)
-                    due = max(self._turn(), session.clock())
+                    late = session.clock() - due
+                    if asked or late >= 0:
+                        self._note_late(late)
+                        asked, due = False, max(self._turn(), session.clock())
             except Exception as error:  # noqa: BLE001 - the other holds must go on being kept
                 report_aside("the upkeep of locks", error)
                 due = session.clock() + PAUSE_AFTER_ERROR
