@@ -10,35 +10,26 @@ from __future__ import annotations
 
 import argparse
 import ast
-import re
 import sys
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from tools.commands import parsers
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference" / "names.md"
 HEAD = """\
 # All public names
 
-This page is for you if you want to know whether a name is public. A name that is not here is not
-for you, even if it can be imported, and may change at any time. `tools/make_names.py` writes this
-page from the source.
+This page is for you if you want to know whether a name is public. A name that is neither here nor among [the
+commands](cli.md#every-command-and-its-options) is not for you, even if it can be imported, and may change at any time.
 
-The members of a class stand below it. The objects of a client are made by its factories, and of
-other classes the list has the arguments. Values are the defaults. `Permit < Hold` has all that
-`Hold` has.
+Each row has the members of a class. `Permit < Hold` has all that `Hold` has, too. The arguments of functions and
+methods stand in the reference. `tools/make_names.py` writes this page from the source.
 """
-WIDTH = 100
-FACES = ("interlock", "interlock.asyncio")
-"""Their classes are made by factories."""
 MODULES = {
-    "errors": "each is in `interlock`, too",
     "fencing": "the check that a resource makes",
     "observe": "what an observer is told",
     "check": "what `Client.check` returns",
@@ -46,57 +37,50 @@ MODULES = {
     "testing": "for your tests",
     "redis_py": "redis-py's Lock on top of ours; its twin for asyncio is chosen by the client",
     "django": "the setting is `INTERLOCK`",
-    "fastapi": "",
+    "fastapi": "dependencies, and a lifespan",
     "celery": "the settings are `interlock_url` and `interlock_options`",
-    "otel": "",
-    "prometheus": "",
+    "otel": "an observer",
+    "prometheus": "an observer",
 }
 """Module -> what is to be said of it."""
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 Definition: TypeAlias = ast.ClassDef | Function
+Members: TypeAlias = tuple[str, ...]
 
 
 def page() -> str:
     """Return the page."""
-    sync, awaited = set(_lines("interlock")), set(_lines("interlock.asyncio"))
-    parts = [HEAD, *_section("interlock", sorted(sync), "")]
-    parts += _section("interlock.asyncio", sorted(awaited - sync), "the names of `interlock`, and")
-    parts += [
-        "## `interlock.trio`",
-        "",
-        "The names of `interlock.asyncio`, with a client for trio.",
-        "",
-    ]
+    sync, awaited = _classes("interlock"), _classes("interlock.asyncio")
+    more = {
+        title: tuple(name for name in members if name not in sync.get(title, ()))
+        for title, members in awaited.items()
+    }
+    parts = [HEAD, *_section("interlock", sync, _functions("interlock"), "")]
+    said = "`connect`, the classes of `interlock` with calls that are awaited, and"
+    parts += _section("interlock.asyncio", more, (), said)
+    parts += ["## `interlock.trio`", "", "`connect` and `Client`, whose calls are awaited.", ""]
+    parts += ["## `interlock.errors`", "", "All errors of `interlock`, and `MisuseWarning`.", ""]
     for module, said in MODULES.items():
-        parts += _section(f"interlock.{module}", list(_lines(f"interlock.{module}")), said)
-    parts += _section("pytest", list(_fixtures()), "fixtures that pytest finds by itself")
-    said = "its words and their options; [the reference](cli.md) says what they do"
-    parts += _section("The command", list(_command()), said)
-    return "\n".join(parts)
+        full = f"interlock.{module}"
+        parts += _section(full, _classes(full), _functions(full), said)
+    parts += ["## pytest", "", f"Fixtures that pytest finds by itself: {_code(_fixtures())}."]
+    return "\n".join([*parts, ""])
 
 
-def _section(title: str, lines: Sequence[str], said: str) -> list[str]:
-    shown = f"`{title}`" if title.startswith("interlock") else title
-    about = [f"{said[0].upper()}{said[1:]}:", ""] if said else []
-    return [f"## {shown}", "", *about, "```text", *_indented(lines), "```", ""]
+def _section(
+    module: str, classes: Mapping[str, Members], others: Sequence[str], said: str
+) -> Iterator[str]:
+    """Yield the lines of a section, with a row for each class that has members."""
+    alone = [title for title, rest in classes.items() if not rest and others]
+    rows = [f"| {_code([title])} | {_code(rest)} |" for title, rest in classes.items() if rest]
+    yield from (f"## `{module}`", "")
+    yield from [f"{said[0].upper()}{said[1:]}:", ""] if said else []
+    yield from ["| class | members |", "|---|---|", *rows, ""] if rows else []
+    yield from [f"{_code(sorted([*alone, *others]))}", ""] if others else []
 
 
-def _indented(lines: Sequence[str]) -> Iterator[str]:
-    """Yield *lines*, those of a class's members below its own, as many in a line as it holds."""
-    name, row = "", ""
-    for line in lines:
-        if not name or not line.startswith(f"{name}."):
-            yield from filter(None, [row])
-            yield line
-            head = re.split(r"[( ]", line, maxsplit=1)[0]
-            name, row = "" if "." in head else head, ""
-            continue
-        member = line.removeprefix(f"{name}.")
-        if row and len(row) + len(member) + 3 > WIDTH:
-            yield row
-            row = ""
-        row = f"{row}   {member}" if row else f"    {member}"
-    yield from filter(None, [row])
+def _code(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 # The source.
@@ -142,54 +126,47 @@ def _find(module: str, name: str) -> tuple[str, Definition] | None:
 # What is told of a name.
 
 
-def _lines(module: str) -> Iterator[str]:
-    """Yield what *module* exports, each class with its members."""
-    for name in _names(module):
+def _classes(module: str) -> dict[str, Members]:
+    """Return the classes that *module* exports, each title with the members."""
+    found: dict[str, Members] = {}
+    listed = frozenset(_names("interlock")) | frozenset(_names(module))
+    for name in sorted(_names(module)):
         home, definition = _find(module, name) or ("", None)
         if isinstance(definition, ast.ClassDef):
-            yield from _class(name, home, definition, made=module not in FACES)
-        elif definition is not None:
-            yield f"{name}{_signature(definition)}"
-        else:
-            yield name
+            bases = [base for base in map(ast.unparse, definition.bases) if base in listed]
+            members = sorted(_members(home, definition, listed - {name}))
+            public = tuple(member for member in members if not member.startswith("_"))
+            found[" < ".join((name, *bases))] = public
+    return found
 
 
-def _class(name: str, module: str, found: ast.ClassDef, *, made: bool) -> Iterator[str]:
-    listed = {*_names("interlock"), *_names(module)} - {name}
-    bases = [base for base in map(ast.unparse, found.bases) if base in listed]
-    members = _members(module, found, frozenset(listed))
-    making = members.pop("__init__", None) if made else None
-    yield " < ".join((f"{name}{making or ''}", *bases))
-    for member, rest in sorted(members.items()):
-        if not member.startswith("_"):
-            yield f"{name}.{member}{rest}"
+def _functions(module: str) -> list[str]:
+    """Return the other names that *module* exports: functions and modules."""
+    found = ((name, _find(module, name)) for name in _names(module))
+    return [name for name, it in found if it is None or not isinstance(it[1], ast.ClassDef)]
 
 
-def _members(module: str, found: ast.ClassDef, listed: frozenset[str]) -> dict[str, str]:
-    """Return the members of a class, and what is told of each.
+def _members(module: str, found: ast.ClassDef, listed: frozenset[str]) -> Iterator[str]:
+    """Yield the members of a class.
 
     Inherited ones are among them, unless they are those of a class that is *listed*.
     """
-    members: dict[str, str] = {}
-    for base in reversed(found.bases):
+    members = set[str]()
+    for base in found.bases:
         of = base.value if isinstance(base, ast.Subscript) else base
         if isinstance(of, ast.Name) and of.id not in listed:
             inherited = _find(module, of.id)
             if inherited is not None and isinstance(inherited[1], ast.ClassDef):
-                members |= _members(inherited[0], inherited[1], listed)
+                members.update(_members(inherited[0], inherited[1], listed))
     for each in found.body:
         if isinstance(each, Function):
-            marks = {ast.unparse(mark).split(".")[-1] for mark in each.decorator_list}
-            shown = "" if {"property", "cached_property"} & marks else _signature(each)
-            members[each.name] = shown
-            if each.name == "__init__":
-                members |= dict.fromkeys(_assigned(each), "")
+            members.add(each.name)
+            members.update(_assigned(each) if each.name == "__init__" else ())
         elif isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
-            value = "" if each.value is None else ast.unparse(each.value)
-            members[each.target.id] = f" = {value}" if value and "(" not in value else ""
+            members.add(each.target.id)
         elif isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
-            members[each.targets[0].id] = ""
-    return members
+            members.add(each.targets[0].id)
+    yield from members
 
 
 def _assigned(init: Function) -> Iterator[str]:
@@ -200,36 +177,10 @@ def _assigned(init: Function) -> Iterator[str]:
             yield each.attr
 
 
-def _signature(function: Function) -> str:
-    """Return the parameters of *function*, without annotations and `self`."""
-    arguments = function.args
-    arguments.posonlyargs = [each for each in arguments.posonlyargs if each.arg != "self"]
-    arguments.args = [each for each in arguments.args if each.arg not in ("self", "cls")]
-    if arguments.kwarg is not None and arguments.kwarg.arg.startswith("_"):
-        arguments.kwarg = None  # it answers what other libraries call their arguments
-    for each in ast.walk(arguments):
-        if isinstance(each, ast.arg):
-            each.annotation = None
-    return f"({ast.unparse(arguments)})"
-
-
 def _fixtures() -> Iterator[str]:
     for each in _tree("interlock._pytest_plugin").body:
         if isinstance(each, ast.FunctionDef) and each.decorator_list:
             yield each.name
-
-
-def _command() -> Iterator[str]:
-    """Yield each word of the command, with its arguments and options."""
-    yield "interlock --version"
-    for word, parser in parsers().items():
-        told: list[str] = []
-        for action in parser._actions:  # noqa: SLF001 - argparse has no other way
-            if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - as above
-                told.append("|".join(action.choices))
-            elif not isinstance(action, argparse._HelpAction):  # noqa: SLF001 - as above
-                told.append(", ".join(action.option_strings) or str(action.metavar or action.dest))
-        yield f"interlock {word}  {'  '.join(told)}"
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""The page with all public names: they are those that can be imported, and those of --help."""
+"""The page with all public names: they are those that can be imported."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ EXTRA = {"celery", "django", "fastapi", "otel", "prometheus"}
 
 
 def _names_under(title: str) -> set[str]:
-    """Return the first word of each line below *title*, but for the lines of members."""
+    """Return the first word of each row below *title*, and all names of its last line."""
     section = PAGE.split(f"## {title}\n", 1)[1].split("\n## ", 1)[0]
-    lines = section.split("```text\n", 1)[1].split("\n```", 1)[0].splitlines()
-    return {re.split(r"[.( ]", line, maxsplit=1)[0] for line in lines if line[0] != " "}
+    rows = re.findall(r"^\| `(\w+)", section, re.MULTILINE)
+    last = section.strip().rpartition("\n")[2]
+    return {*rows, *(re.findall(r"`(\w+)", last) if last[0] == "`" else ())}
 
 
 def _exported(module: str) -> Iterable[str]:
