@@ -26,23 +26,19 @@ HEAD = """\
 This page is for you if you want to know whether a name is public. A name that is neither here nor among [the
 commands](cli.md#every-command-and-its-options) is not for you, even if it can be imported, and may change at any time.
 
-Each row has the members of a class. `Permit < Hold` has all that `Hold` has, too. The arguments of functions and
-methods stand in the reference. `tools/make_names.py` writes this page from the source.
+The row of a module has its functions and modules, and that of a class its members. `Permit < Hold` has all that `Hold`
+has, too. `interlock.asyncio` has the classes of `interlock` with calls that are awaited; the table has what it has
+besides. `interlock.trio` has `connect` and `Client`, and `interlock.errors` the errors of `interlock`. The fixtures of
+pytest are {fixtures}. Arguments stand in the reference.
+
+| name | what it has |
+|---|---|
 """
-MODULES = {
-    "fencing": "the check that a resource makes",
-    "observe": "what an observer is told",
-    "check": "what `Client.check` returns",
-    "inspection": "what `Client.locks`, `describe` and `deadlocks` return",
-    "testing": "for your tests",
-    "redis_py": "redis-py's Lock on top of ours; its twin for asyncio is chosen by the client",
-    "django": "the setting is `INTERLOCK`",
-    "fastapi": "dependencies, and a lifespan",
-    "celery": "the settings are `interlock_url` and `interlock_options`",
-    "otel": "an observer",
-    "prometheus": "an observer",
-}
-"""Module -> what is to be said of it."""
+MODULES = (
+    *("fencing", "observe", "check", "inspection", "testing", "redis_py"),
+    *("django", "fastapi", "celery", "otel", "prometheus"),
+)
+"""The modules of which each name has a row."""
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 Definition: TypeAlias = ast.ClassDef | Function
 Members: TypeAlias = tuple[str, ...]
@@ -50,33 +46,27 @@ Members: TypeAlias = tuple[str, ...]
 
 def page() -> str:
     """Return the page."""
-    sync, awaited = _classes("interlock"), _classes("interlock.asyncio")
+    sync = _classes("interlock")
     more = {
         title: tuple(name for name in members if name not in sync.get(title, ()))
-        for title, members in awaited.items()
+        for title, members in _classes("interlock.asyncio").items()
     }
-    parts = [HEAD, *_section("interlock", sync, _functions("interlock"), "")]
-    said = "`connect`, the classes of `interlock` with calls that are awaited, and"
-    parts += _section("interlock.asyncio", more, (), said)
-    parts += ["## `interlock.trio`", "", "`connect` and `Client`, whose calls are awaited.", ""]
-    parts += ["## `interlock.errors`", "", "All errors of `interlock`, and `MisuseWarning`.", ""]
-    for module, said in MODULES.items():
-        full = f"interlock.{module}"
-        parts += _section(full, _classes(full), _functions(full), said)
-    parts += ["## pytest", "", f"Fixtures that pytest finds by itself: {_code(_fixtures())}."]
-    return "\n".join([*parts, ""])
+    rows = [*_rows("interlock", sync)]
+    rows += [
+        f"| {_code([f'interlock.asyncio.{title}'])} | {_code(rest)} |"
+        for title, rest in more.items()
+        if rest
+    ]
+    for module in MODULES:
+        rows += _rows(f"interlock.{module}", _classes(f"interlock.{module}"))
+    return HEAD.format(fixtures=_code(_fixtures())) + "\n".join([*rows, ""])
 
 
-def _section(
-    module: str, classes: Mapping[str, Members], others: Sequence[str], said: str
-) -> Iterator[str]:
-    """Yield the lines of a section, with a row for each class that has members."""
-    alone = [title for title, rest in classes.items() if not rest and others]
-    rows = [f"| {_code([title])} | {_code(rest)} |" for title, rest in classes.items() if rest]
-    yield from (f"## `{module}`", "")
-    yield from [f"{said[0].upper()}{said[1:]}:", ""] if said else []
-    yield from ["| class | members |", "|---|---|", *rows, ""] if rows else []
-    yield from [f"{_code(sorted([*alone, *others]))}", ""] if others else []
+def _rows(module: str, classes: Mapping[str, Members]) -> Iterator[str]:
+    """Yield the row of *module*, and one for each of its *classes*."""
+    yield f"| {_code([module])} | {_code(sorted(_functions(module)))} |"
+    for title, members in classes.items():
+        yield f"| {_code([f'{module}.{title}'])} | {_code(members)} |"
 
 
 def _code(names: Iterable[str]) -> str:

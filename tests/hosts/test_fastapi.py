@@ -89,6 +89,15 @@ def test_fastapi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str
         assert visitor.get("/orders/43").json() == {"busy": False}
 
 
+def test_starlette(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str) -> None:
+    """An endpoint of Starlette holds the lock of its path, and is answered if it is taken."""
+    app = load(tmp_path, "starlette_app", monkeypatch, redis_url)
+    with interlock.connect(redis_url) as other, TestClient(app) as visitor:
+        assert visitor.post("/orders/42/ship").text == "shipped"
+        with other.lock("orders:42"):
+            assert visitor.post("/orders/42/ship").status_code == 423
+
+
 @pytest.mark.parametrize(("scope", "held"), [("request", True), ("function", False)])
 def test_release(redis_url: str, scope: Literal["function", "request"], held: bool) -> None:
     """The scope decides whether the lock outlives the response and its background tasks."""

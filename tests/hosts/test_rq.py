@@ -28,6 +28,14 @@ import jobs
 
 cron.register(jobs.report, "cron", args=("May",), interval=1)
 """
+HANG = """
+
+def hang() -> None:
+    import time
+
+    with client.lock("orders:13"):
+        time.sleep(3600)
+"""
 
 
 def result(job: Job) -> object:
@@ -39,6 +47,8 @@ def result(job: Job) -> object:
 def test_jobs(hosts: Hosts, redis_url: str) -> None:
     """The jobs of the how-to skip, wait and retry; dead ones leave the lock to others."""
     write_programs("celery.md", hosts.directory)
+    with (hosts.directory / "jobs.py").open("a") as jobs:
+        jobs.write(HANG)
     hosts.start("rq.cli", "worker", "--with-scheduler", "--url", redis_url)
     with redis.Redis.from_url(redis_url) as store, interlock.connect(redis_url) as other:
         queue = Queue(connection=store)

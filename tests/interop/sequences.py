@@ -206,7 +206,7 @@ ON_PURPOSE: dict[str, dict[str, range]] = {
     "a-downgrade-is-announced": {"readers-and-writers": range(9, 10)},
     "no-message-that-breaks-java": {"semaphore-missing": range(6, 7)},
 }
-"""Where Python leaves something else, and why: a heading of docs/explanation/redisson.md."""
+"""Where Python leaves something else, and why: an id on docs/explanation/redisson.md."""
 
 
 def purpose(sequence: str, step: int) -> str | None:
