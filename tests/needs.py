@@ -95,7 +95,7 @@ def _has_lupa() -> bool:
 
 def _simulated() -> tuple[str, ...]:
     """Return the files that import the simulator, or the model of Redis under it."""
-    words = re.compile(r"support\.(simulator|model)|import.* listening|testing\.redis_twin")
+    words = re.compile(r"support\.(simulator|model)|import.* listening|testing\.refusing")
     files = () if _has_lupa() else sorted((ROOT / "tests").rglob("test_*.py"))
     return tuple(str(file.relative_to(ROOT)) for file in files if words.search(file.read_text()))
 
@@ -137,7 +137,9 @@ NEEDS = {
         "tests/cpython",
     ),
 }
-"""Each need by its name. ``tls`` is a server with TLS built in: a `TlsFront` is not enough."""
+"""Each need by its name; ``tls`` is a server that has it built in."""
+BY_FIXTURE = {"need_java": "java", "tls_server": "tls"}
+"""The needs of all tests that ask for a fixture."""
 
 
 @functools.cache
@@ -162,8 +164,7 @@ def of_test(item: pytest.Item) -> set[str]:
         KeyError: its mark names something that is not in `NEEDS`.
     """
     needs = of_path(item.path) | {name for mark in item.iter_markers("needs") for name in mark.args}
-    if "need_java" in getattr(item, "fixturenames", ()):
-        needs.add("java")
+    needs |= {BY_FIXTURE[name] for name in getattr(item, "fixturenames", ()) if name in BY_FIXTURE}
     if (call := getattr(item, "callspec", None)) is not None:
         needs |= {value for value in call.params.values() if value in VERSIONS}
     if unknown := needs - NEEDS.keys():

@@ -127,6 +127,7 @@ async def test_a_key_that_is_something_else(table: Table) -> None:
         await until(lambda: table.stored()[0] == ["b"], 10, "the others are given back")
 
 
+@pytest.mark.needs("tls")
 async def test_servers_with_and_without_tls(table: Table) -> None:
     """One server may be reached by TLS, and another one without it."""
     with RedisServer(tls=True) as encrypted:

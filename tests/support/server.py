@@ -15,11 +15,10 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from tests.support.address import LOOPBACK, credentials, free_port, server_url
-from tests.support.binary import default_binary, has_tls, identify
+from tests.support.binary import default_binary, identify
 from tests.support.certificates import Certificates
 from tests.support.configuration import Configuration
 from tests.support.process import ServerProcess
-from tests.support.tls_front import TlsFront
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,8 +42,7 @@ class RedisServer:
     Attributes:
         binary: What runs.
         version: Of the binary, for example ``(7, 0, 15)``.
-        port: The TCP port, the same after every restart. With TLS it speaks TLS only. If the
-            binary has no TLS, a `TlsFront` speaks it for clients; replicas and Sentinels need more.
+        port: The TCP port, the same after every restart. With TLS it speaks TLS only.
         password: Of the default user, or None.
         certificates: With TLS, once started; else None.
     """
@@ -93,7 +91,6 @@ class RedisServer:
         self._directory: Path | None = None
         self._owner = os.getpid()
         self._process: ServerProcess | None = None
-        self._front: TlsFront | None = None
 
     def __enter__(self) -> Self:
         """Start the server."""
@@ -199,12 +196,9 @@ class RedisServer:
     def kill(self) -> None:
         """End the process with SIGKILL; `restart` brings it back."""
         # A forked copy of this object owns nothing.
-        if self._owner == os.getpid():
-            if self._process is not None:
-                self._process.kill()
-            if self._front is not None:
-                self._front.close()
-        self._process = self._front = None
+        if self._owner == os.getpid() and self._process is not None:
+            self._process.kill()
+        self._process = None
 
     def restart(self, *, empty: bool = True) -> None:
         """Kill the server if it runs, and start it again on the same port.
@@ -265,11 +259,11 @@ class RedisServer:
             if not port_is_ours:
                 self.port = free_port()
             self._launch()
-            if self._running().answers(self.unix_path, deadline) and self._has_front():
+            if self._running().answers(self.unix_path, deadline):
                 return
             log = self._running().log_tail()
             self.kill()
-            if (_PORT_TAKEN not in log and not self._needs_front) or time.monotonic() > deadline:
+            if _PORT_TAKEN not in log or time.monotonic() > deadline:
                 raise self._start_error(log)
             time.sleep(0.02)  # until another port may be free
             if not port_is_ours:
@@ -284,10 +278,10 @@ class RedisServer:
         # A kept file may have been rewritten by the server itself: a Sentinel, a promoted replica.
         if not self._conf.exists():
             text = self._configuration.render(
-                port=0 if self._needs_front else self.port,
+                port=self.port,
                 unix_path=self.unix_path,
                 data=self._data,
-                certificates=None if self._needs_front else self.certificates,
+                certificates=self.certificates,
             )
             self._conf.write_text(text)
         self._process = ServerProcess(
@@ -295,24 +289,6 @@ class RedisServer:
             directory=self._home(),
             log=self._home() / "server.log",
         )
-
-    @property
-    def _needs_front(self) -> bool:
-        return bool(self._tls) and not has_tls(self.binary)
-
-    def _has_front(self) -> bool:
-        """Start the front if one is needed; return False if somebody took its port."""
-        if not self._needs_front:
-            return True
-        assert self.certificates is not None
-        auth_clients = self._configuration.tls_auth_clients
-        try:
-            self._front = TlsFront(
-                self.port, self.unix_path, self.certificates, auth_clients=auth_clients
-            )
-        except OSError:
-            return False
-        return True
 
     def _start_error(self, log: str) -> ServerStartError:
         return ServerStartError(f"{self.binary} did not start; its log ends with:\n{log}")

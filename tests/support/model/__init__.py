@@ -1,1 +1,1 @@
-"""A model of Redis in memory: for the simulator, and served to clients by strict rules."""
+"""A model of Redis in memory, for the simulator."""

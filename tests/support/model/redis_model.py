@@ -35,12 +35,9 @@ from tests.support.model.keyspace import (
     wrong_arguments,
 )
 from tests.support.model.lua import Chunk, LuaSandbox
-from tests.support.model.strict import TRUE_EPOCHS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from tests.support.model.strict import Rules
 
 __all__ = ["ModelError", "RedisModel", "Reply", "Stored"]
 
@@ -97,7 +94,6 @@ class RedisModel:
         on_publish: Callable[[bytes, bytes], int] = _no_receivers,
         on_spublish: Callable[[bytes, bytes], int] = _no_receivers,
         listeners: Callable[[bytes], int] = _no_listeners,
-        rules: Rules | None = None,
     ) -> None:
         """Create an empty server.
 
@@ -109,14 +105,12 @@ class RedisModel:
                 it later: it must not call the model.
             on_spublish: The same for SPUBLISH, whose channels are others.
             listeners: Called by PUBSUB NUMSUB and SHARDNUMSUB, returns who listens to a channel.
-            rules: What the server refuses besides.
         """
         self.commands: Counter[str] = Counter()
         self._now = now
         self._on_publish = on_publish
         self._on_spublish = on_spublish
         self._listeners = listeners
-        self._rules = rules
         self._busy = False
         self._ran = 0
         self._viewed: tuple[int, float, dict[bytes, Stored]] = (0, math.inf, {})
@@ -151,8 +145,6 @@ class RedisModel:
             ModelError: The command is unknown or failed; the message is the server's.
         """
         name, *rest = map(_encode, args)
-        if self._rules is not None:
-            self._rules.check_command(name.decode().upper())
         command = self._commands.get(name.upper())
         if command is None:
             shown = "".join(f"'{printable(arg)}' " for arg in rest)
@@ -237,8 +229,6 @@ class RedisModel:
 
     def _call_from_script(self, words: Sequence[bytes]) -> Reply:
         args = words[1:]
-        if self._rules is not None:
-            self._rules.check_call(words)
         name, command = self._from_scripts.get(words[0]) or self._find_for_script(words[0])
         if not command.accepts(len(args)):
             raise ModelError("ERR Wrong number of args calling Redis command from script")
@@ -270,19 +260,11 @@ class RedisModel:
     def _cluster(self, _db: Keyspace, args: Args) -> Reply:
         if args[0].upper() != b"INFO":
             raise ModelError(f"ERR unknown subcommand '{printable(args[0])}'. Try CLUSTER HELP.")
-        epochs = TRUE_EPOCHS if self._rules is None else self._rules.epochs
-        names = ("cluster_current_epoch", "cluster_my_epoch")
-        told = zip(names, epochs, strict=False)
-        return "".join(f"{name}:{epoch}\r\n" for name, epoch in told).encode()
+        return b"cluster_current_epoch:3\r\ncluster_my_epoch:2\r\n"
 
     def _eval(self, _db: Keyspace, args: Args) -> Reply:
         keys, rest = _split_keys(args)
         script = self._load(args[0])
-        return self._run_script(script, keys, rest)
-
-    def _run_script(self, script: _Script, keys: Args, rest: Args) -> Reply:
-        if self._rules is not None:
-            self._rules.begin(keys)
         return self._lua.run(script.chunk, script.sha, keys, rest)
 
     def _evalsha(self, _db: Keyspace, args: Args) -> Reply:
@@ -290,7 +272,7 @@ class RedisModel:
         script = self._loaded.get(args[0].lower())
         if script is None:
             raise ModelError("NOSCRIPT No matching script. Please use EVAL.")
-        return self._run_script(script, keys, rest)
+        return self._lua.run(script.chunk, script.sha, keys, rest)
 
     def _script(self, _db: Keyspace, args: Args) -> Reply:
         action, *rest = args
@@ -310,8 +292,6 @@ class RedisModel:
         # Compiled scripts outlive SCRIPT FLUSH: what is compiled is the model's affair.
         script = self._compiled.get(text)
         if script is None:
-            if self._rules is not None:
-                self._rules.check_script(text)
             sha = hashlib.sha1(text).hexdigest()
             chunk = self._lua.compile(text)
             script = self._compiled[text] = _Script(sha, sha.encode(), chunk)
