@@ -68,11 +68,3 @@ def test_ps_shows_no_password(guarded: RedisServer, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     wait_until(seen.exists, 10, "the command has run")
     assert SECRET.encode() not in seen.read_bytes()
-
-
-def test_a_missing_file_of_credentials_is_told(guarded: RedisServer, tmp_path: Path) -> None:
-    """A file that is not there is named."""
-    url, missing = f"redis://127.0.0.1:{guarded.port}", str(tmp_path / "missing")
-    done = _interlock("list", "--url", url, INTERLOCK_CREDENTIALS_FILE=missing)
-    assert done.returncode == 69
-    assert f"cannot read the credentials in {missing}: No such file" in done.stderr

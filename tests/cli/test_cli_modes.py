@@ -126,13 +126,6 @@ def test_a_signal_while_waiting_leaves_nothing_behind(
     assert runs.run(*options, "-w", "5", "NAME", "--", "true")[0] == 0
 
 
-@pytest.mark.parametrize("options", [["-s"], ["-x"], ["--fair"]], ids="".join)
-def test_locks_without_a_token_pass_none_on(runs: Runs, options: list[str]) -> None:
-    """A job finds the token of its own lock or none, never that of an interlock around it."""
-    done = runs.run(*options, "NAME", "-c", "echo ${INTERLOCK_TOKEN-none}", INTERLOCK_TOKEN="17")
-    assert done == (0, "none\n", "")
-
-
 def _stored(server: redis.Redis) -> dict[bytes, bytes]:
     """Return the keys and their types.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 from datetime import timedelta
 
 import pytest
 
 from interlock import cli
 from interlock.cli import Parser, run
-from interlock.cli.arguments import duration
 from interlock.cli.job import RunOptions
 from interlock.cli.run import configure, options_of
 from interlock.cli.status import UsageError
@@ -74,14 +74,6 @@ def test_each_option_fills_its_field(arguments: list[str], field: str, value: ob
     told = parse(*arguments, command=command)
     assert getattr(told, field) == value
     assert told == dataclasses.replace(RunOptions(name="NAME", command=command), **{field: value})
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("0", 0), ("0.5", 0.5), ("90s", 90), ("5m", 300), ("1.5h", 5400)]
-)
-def test_a_duration_may_have_a_unit(text: str, seconds: float) -> None:
-    """A number is seconds, unless s, m or h follow it."""
-    assert duration(text) == seconds
 
 
 @pytest.mark.parametrize(("flag", "text"), NONSENSE)
@@ -172,3 +164,30 @@ def test_arguments_behind_the_separator_are_the_commands_own(
     assert cli.main(["run", "NAME", "-n", "--", "cmd", "-n", "--url", "--", "x"], {}) == 0
     command = ("cmd", "-n", "--url", "--", "x")
     assert seen == [RunOptions(name="NAME", wait=0.0, command=command)]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("broken"),
+        OSError(errno.ENOSPC, "No space left on device", "/var/lib/door"),
+        OSError(errno.EIO, "Input/output error", "/var/lib/door"),
+        OSError(errno.EMFILE, "Too many open files"),
+    ],
+    ids=str,
+)
+def test_a_fault_of_interlock_is_no_conflict(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A traceback comes with a status of its own, and nothing is said about the output."""
+
+    def broken(*_: object) -> int:
+        raise error
+
+    monkeypatch.setattr(run, "main", broken)
+    assert cli.main(["run", "NAME", "--", "true"], {}) == 71
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("Traceback ")
+    assert err.endswith(f"{type(error).__name__}: {error}\n")
+    assert "output could" not in err

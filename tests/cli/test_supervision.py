@@ -96,12 +96,6 @@ FINISHING = (
 )
 
 
-@pytest.mark.parametrize("status", [0, 1, 7, 255])
-def test_the_jobs_status_is_passed_on(stage: Stage, status: int) -> None:
-    """Interlock exits as the job does."""
-    assert stage.shell(f"exit {status}") == status
-
-
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGSEGV])
 def test_an_end_by_a_signal_is_128_and_its_number(stage: Stage, signum: int) -> None:
     """Interlock reports an end by a signal as a shell does."""
@@ -126,14 +120,6 @@ def test_a_program_that_cannot_be_executed_is_126(
     assert capfd.readouterr().err == f"interlock: cannot run {str(program)!r}: Permission denied\n"
 
 
-@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
-def test_signals_are_passed_on(stage: Stage, signum: int) -> None:
-    """Interlock passes a signal on to the job, and the job's status then counts."""
-    stage.when_it_writes("up", lambda: os.kill(os.getpid(), signum))
-    text = f"trap 'echo got; exit 3' {int(signum)}; echo up >>$SEEN; while :; do sleep 0.05; done"
-    assert stage.shell(text) == 3
-
-
 def test_a_signal_to_a_job_that_is_just_starting_is_not_lost(stage: Stage) -> None:
     """A signal at any moment of a job's start ends it, as it would end its program."""
     for moment in range(0, 40, 2):
@@ -145,17 +131,6 @@ def test_a_signal_to_a_job_that_is_just_starting_is_not_lost(stage: Stage) -> No
             options = RunOptions(name="NAME")
             status = Supervision(job, stage.hold, options, signals, time.monotonic()).run()
         assert status == 128 + signal.SIGTERM
-
-
-def test_a_lost_lock_stops_the_job(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
-    """Loss means TERM, status 70 whatever the job says, and a line that tells why."""
-    stage.when_it_writes("up", stage.hold.lose)
-    assert stage.shell(OBEDIENT) == 70
-    assert "term" in stage.seen.read_text()
-    assert capsys.readouterr().err == (
-        "interlock: lock 'NAME' was lost while the command runs (gone from the server (deleted, "
-        "evicted, or the server lost its data or stepped its clock)): stopping it\n"
-    )
 
 
 def test_a_lock_lost_before_the_job_started_stops_it_too(stage: Stage) -> None:
@@ -203,19 +178,6 @@ def test_on_lost_warn_lets_the_job_end(stage: Stage, capsys: pytest.CaptureFixtu
     stage.when_it_writes("up", lose_and_go)
     assert stage.shell(FINISHING, on_lost="warn") == 5
     assert capsys.readouterr().err.count("was lost") == 1
-
-
-def test_max_hold_stops_the_job(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
-    """A job that takes too long gets TERM, and the status is 124."""
-    assert stage.run("/bin/sleep", str(LONG), max_hold=0.5) == 124
-    assert "ran for 0.5 s (--max-hold): stopping it" in capsys.readouterr().err
-
-
-def test_min_hold_keeps_the_lock_after_a_short_job(stage: Stage) -> None:
-    """The lock may not be released before --min-hold has passed since it was got."""
-    began = time.monotonic()
-    assert stage.shell("exit 4", min_hold=1.0) == 4
-    assert time.monotonic() - began >= 1.0
 
 
 def test_a_fault_of_ours_leaves_no_job_behind(

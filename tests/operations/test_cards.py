@@ -97,14 +97,15 @@ def test_a_card_tells_of_a_bounded_number_of_holds(
 def test_a_card_tells_no_more_than_allowed(
     card: bool | str, redis_url: str, redis_client: redis.Redis
 ) -> None:
-    """With card="names" no thread is told, and with card=False nothing at all."""
+    """With card="names" neither thread nor line is told, and with card=False nothing at all."""
     allowed: Any = card
     with connect(redis_url, lease=LEASE, card=allowed) as client, client.lock("orders"):
         if card:
             wait_until(
                 lambda: described(client).holders[0].held_for is not None, 10, "a card tells"
             )
-            assert described(client).holders[0].thread == ""
+            holder = described(client).holders[0]
+            assert (holder.thread, holder.place) == ("", "")
         else:
             threading.Event().wait(2.2)  # cards are looked at every half second
             assert redis_client.keys() == [b"orders"]

@@ -21,7 +21,6 @@ import interlock.asyncio
 import interlock.redis_py
 from interlock import connect
 from interlock._core.insight.card import CARD, LASTING
-from interlock.cli import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -86,14 +85,6 @@ def try_lock(client: Client) -> Generator[str]:
 
 
 @contextlib.contextmanager
-def entered_by_hand(client: Client) -> Generator[str]:
-    """A call of ``__enter__``."""
-    hold = client.lock("name", lease=LONG).__enter__()
-    yield line_above()
-    hold.release()
-
-
-@contextlib.contextmanager
 def condition_block(client: Client) -> Generator[str]:
     """The block of a condition."""
     with client.condition(client.lock("name", lease=LONG)) as hold:
@@ -118,13 +109,6 @@ def permit(client: Client) -> Generator[str]:
 
 
 @contextlib.contextmanager
-def limited(client: Client) -> Generator[str]:
-    """A block of a limit."""
-    with client.limited("name", 1, lease=LONG):
-        yield line_above()
-
-
-@contextlib.contextmanager
 def ticket(client: Client) -> Generator[str]:
     """The adoption of a ticket."""
     with client.lock("name") as hold:
@@ -134,8 +118,7 @@ def ticket(client: Client) -> Generator[str]:
 
 
 WAYS: list[Callable[[Client], contextlib.AbstractContextManager[str]]] = [
-    *(by_hand, by_hand_again, block, try_lock, entered_by_hand, condition_block),
-    *(multi_lock, permit, limited, ticket),
+    *(by_hand, by_hand_again, block, try_lock, condition_block, multi_lock, permit, ticket),
 ]
 
 
@@ -220,25 +203,3 @@ def test_the_error_of_a_timeout_says_who_has_it(redis_url: str) -> None:
         words = (error.program, f"pid {error.pid} on {error.host}", error.place, error.holder)
         found = [str(error).index(word) for word in words]
         assert found == sorted(found)
-
-
-def test_why_says_the_line(redis_url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """`interlock why` names host, program and line before the holder id."""
-    with connect(redis_url) as client:
-        client.lock("name").acquire(lease=LONG)
-        line = line_above()
-        assert place(client)
-        assert main(["why", "name", "--url", redis_url]) == 0
-        told = capsys.readouterr().out
-        found = [told.index(word) for word in (socket.gethostname(), line, "holder id")]
-        assert found == sorted(found)
-
-
-def test_a_card_of_names_tells_no_line(redis_url: str, redis_client: redis.Redis) -> None:
-    """With card="names" no file of the program is told."""
-    with connect(redis_url, card="names") as client:
-        client.lock("name").acquire(lease=LONG)
-        card = CARD.format(client.client_id)
-        wait_until(lambda: bool(redis_client.exists(card)), 10, "there is a card")
-        told: Any = redis_client.hgetall(card)
-        assert not any(HERE.encode() in value for value in told.values())

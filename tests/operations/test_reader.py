@@ -13,7 +13,7 @@ from tests.support.servers import wait_until
 from interlock import connect
 from interlock.asyncio import connect as asyncio_connect
 from interlock.cli import main
-from interlock.errors import ClosedError, ConfigError, HoldLostError
+from interlock.errors import ConfigError, HoldLostError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,41 +59,6 @@ def test_every_kind_of_lock_is_listed(client: Client) -> None:
                 assert 10 < (holder.remaining or 0) <= 30
         assert found["plain"].holders[0].client.client_id == client.client_id
     assert by_name(client) == {}
-
-
-def test_a_fair_queue_is_listed_in_its_order(client: Client, redis_url: str) -> None:
-    """The waiters of a fair lock are told in the order in which they will get it."""
-    queued: list[str] = []
-    with connect(redis_url) as other, client.fair_lock("fair"):
-        threads: list[threading.Thread] = []
-
-        def wait() -> None:
-            with pytest.raises(ClosedError):
-                other.fair_lock("fair").acquire(timeout=20)
-
-        for number in range(3):
-            thread = threading.Thread(target=wait)
-            thread.start()
-            threads.append(thread)
-
-            def all_queued(wanted: int = number + 1) -> bool:
-                info = client.describe("fair")
-                return info is not None and len(info.waiters) == wanted
-
-            wait_until(all_queued, 10, "the next one queues up")
-            info = client.describe("fair")
-            assert info is not None
-            queued.append(info.waiters[-1].holder)
-        info = by_name(client)["fair"]
-        assert info.kind == "fair_lock"
-        assert info.waiting == 3
-        assert [waiter.holder for waiter in info.waiters] == queued
-        assert all(waiter.holder.startswith(other.client_id) for waiter in info.waiters)
-        for each in threads:
-            assert each.is_alive()
-        other.close()
-        for each in threads:
-            each.join()
 
 
 def test_what_java_left_is_listed(client: Client, redis_client: redis.Redis) -> None:

@@ -142,11 +142,3 @@ def test_the_last_end_is_told() -> None:
     ):
         account = explain("orders:42", None, End("a:1", ALIVE, 12.0, lost=True, why=why))
         assert account.text.endswith(f"ended 12 s ago: it was {told}.")
-
-
-def test_a_lock_that_nobody_holds_is_told(
-    redis_url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The status is 1."""
-    assert main(["why", "order:42", "--url", redis_url]) == 1
-    assert "Nobody holds or awaits 'order:42'." in capsys.readouterr().out
