@@ -1,7 +1,7 @@
 """Agents: processes in Java and Python that use locks on command, behind one interface.
 
 Each reads one JSON command per line and answers each with one JSON line. The agent in Python is
-`interop.peer`, the one in Java is in ``agent/``.
+`peer`, the one in Java is in ``agent/``.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ PATIENCE = 30.0
 
 REFUSALS = ("IllegalMonitorStateException", "NotHeldError")
 """What either language raises when a release is none of the caller's business."""
+
+UNSUPPORTED = "Unsupported"
+"""What a driver of `conformance` raises when its client has no such object or operation."""
 
 
 class AgentError(Exception):
@@ -60,7 +63,7 @@ class Answer:
     value: Any
     started: float
     ended: float
-    owner: int
+    owner: int | str
 
 
 class Agent:
@@ -69,14 +72,15 @@ class Agent:
     Args:
         language: for reports: java, sync or asyncio.
         command: what to run.
-        log: where its standard error goes.
+        log: where its standard error goes; None for the standard error of this process.
     """
 
-    def __init__(self, language: str, command: Sequence[str], log: Path) -> None:
+    def __init__(self, language: str, command: Sequence[str], log: Path | None) -> None:
         self.language = language
         self.client_ids: dict[str, str] = {}
         self._command = command
         self._log = log
+        self._ended = f"{self} has ended"
         self._ids = itertools.count(1)
         self._pending: dict[int, Future[Answer]] = {}
         self._guard = threading.Lock()
@@ -85,7 +89,7 @@ class Agent:
 
     def __enter__(self) -> Self:
         """Start the process."""
-        with self._log.open("a") as log:
+        with self._log.open("a") if self._log else contextlib.nullcontext() as log:
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.PIPE,
@@ -132,7 +136,7 @@ class Agent:
                 print(line, file=self._process.stdin, flush=True)
             except (BrokenPipeError, ValueError):  # it is dead: `_read` has seen it, or will
                 self._pending.pop(number, None)
-                future.set_exception(AgentDiedError(f"{self} has ended"))
+                future.set_exception(AgentDiedError(self._ended))
         return future
 
     def ask(self, thread: str, do: str, **rest: Any) -> Any:
@@ -182,11 +186,15 @@ class Agent:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
-                self._clean_up(json.loads(line))
+                try:
+                    self._clean_up(json.loads(line))
+                except (ValueError, LookupError, TypeError):
+                    self._ended = f"{self} wrote {line[:200]!r}, which is no answer"
+                    break
         with self._guard:
             orphans, self._pending = list(self._pending.values()), {}
         for future in orphans:
-            future.set_exception(AgentDiedError(f"{self} has ended"))
+            future.set_exception(AgentDiedError(self._ended))
 
     def _clean_up(self, reply: dict[str, Any]) -> None:
         with self._guard:
@@ -195,5 +203,10 @@ class Agent:
             future.set_exception(AgentError(reply["error"], reply["message"]))
         else:
             future.set_result(
-                Answer(reply["value"], reply["started"], reply["ended"], reply["owner"])
+                Answer(
+                    reply.get("value"),
+                    reply.get("started", 0.0),
+                    reply.get("ended", 0.0),
+                    reply["owner"],
+                )
             )

@@ -23,6 +23,20 @@ POLL_CAP = 20.0
 
 _numbers = itertools.count(1)
 
+PAIRS = ("java>sync", "sync>java", "java>asyncio", "asyncio>java")
+OLD = ("java-3.27.2>sync", "sync>java-3.27.2")
+"""With a Redisson that knows neither the newer fair lock nor batches of renewals."""
+OLD_TOO = pytest.mark.parametrize("pair", [*PAIRS, *OLD], indirect=True)
+NEWER = ("non_reentrant", "group")
+"""Kinds that it lacks."""
+
+
+def each_pair(*kinds: str) -> pytest.MarkDecorator:
+    """Give each pair with each of *kinds*, old ones too."""
+    cases = [(pair, kind) for kind in kinds for pair in (*PAIRS, *OLD)]
+    cases = [(pair, kind) for pair, kind in cases if pair in PAIRS or kind not in NEWER]
+    return pytest.mark.parametrize(("pair", "kind"), cases, indirect=["pair"])
+
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build the Java agent before any test's time runs: Maven may have to fetch everything."""
@@ -99,19 +113,11 @@ def connect(agent: Agent, server: RedisServer, client: str = "main", **options: 
         agent.connect(client=client, url=server.url(), options=options)
 
 
-@pytest.fixture(params=["java>sync", "sync>java", "java>asyncio", "asyncio>java"])
+@pytest.fixture(params=PAIRS)
 def pair(
     request: pytest.FixtureRequest, need_java: None, shared_agents: Callable[[str], Agent]
 ) -> Pair:
     """Give two agents, one of them in Java: in both orders, with both faces."""
-    return _pair(request.param, shared_agents)
-
-
-@pytest.fixture(params=["java-3.27.2>sync", "sync>java-3.27.2"])
-def old_pair(
-    request: pytest.FixtureRequest, need_java: None, shared_agents: Callable[[str], Agent]
-) -> Pair:
-    """Give what `pair` gives, with an old Redisson."""
     return _pair(request.param, shared_agents)
 
 

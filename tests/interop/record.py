@@ -35,7 +35,7 @@ def main() -> None:
         stage = Stage(client)
         for sequence, steps in SEQUENCES.items():
             for name in NAMES:
-                states = [stage.play(agent, name, steps) for agent in (java, python)]
+                states = [list(stage.play(agent, name, steps)) for agent in (java, python)]
                 fixtures.write(fixtures.path(sequence, name), fixtures.merged(sequence, *states))
                 print(f"{sequence} as {name!r}: {len(steps)} steps")
         stage.close()

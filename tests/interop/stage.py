@@ -12,10 +12,11 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
-from .agent import PATIENCE, AgentError
+from .agent import PATIENCE, UNSUPPORTED, AgentError
 from .pair import settle
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from concurrent.futures import Future
 
     import redis
@@ -57,15 +58,18 @@ class Stage:
         """Stop listening."""
         self._pubsub.close()
 
-    def play(self, agent: Agent, name: str, steps: list[Step]) -> list[State]:
-        """Run *steps* in *agent* on an empty server; return what each left."""
-        self._redis.flushall()
+    def play(self, agent: Agent, name: str, steps: list[Step]) -> Iterator[State]:
+        """Run *steps* in *agent* in an empty database; yield what each left.
+
+        Raises:
+            AgentError: it has no such object or operation.
+        """
+        self._redis.flushdb()
         # Threads that never held anything: a lost hold makes Python's owners draw another number.
         threads = {step.thread: f"{step.thread} of {time.monotonic()}" for step in steps}
         self._ids = {agent.owner(own): f"<{thread}>" for thread, own in threads.items()}
         self._client = agent.client_ids["main"]
-        self._owner = re.compile(rf"{self._client}:\d+")
-        states: list[State] = []
+        self._owner = re.compile(rf"{re.escape(self._client)}:[^:\s]+")
         given: dict[int, list[str]] = {}
         waiting: dict[str, Future[Answer]] = {}
         for number, step in enumerate(steps):
@@ -76,22 +80,23 @@ class Stage:
             state: State = {"step": f"{step.thread} {step.do} {step.kind} {step.rest}"}
             if step.waits:
                 waiting[step.thread] = ending
-                state["answer"] = "waits"
             else:
                 state["answer"] = self._answer(ending, given, number)
             if waiting:  # let it begin to, or go on because of this
                 settle()
-            assert not (step.waits and ending.done()), state
+            if step.waits:
+                state["answer"] = "done" if ending.done() else "waits"
             self._waits = list(waiting)
-            states.append(state | {"keys": self._keys(), "messages": self._messages()})
+            yield state | {"keys": self._keys(), "messages": self._messages()}
             waiting = {who: future for who, future in waiting.items() if not future.done()}
         assert not waiting
-        return states
 
     def _answer(self, ending: Future[Answer], given: dict[int, list[str]], number: int) -> Any:
         try:
             value = ending.result(PATIENCE).value
-        except AgentError:
+        except AgentError as error:
+            if error.kind == UNSUPPORTED:
+                raise
             return "refused"
         if isinstance(value, list):
             given[number] = value

@@ -54,7 +54,7 @@ def test_python_leaves_what_java_left(
             connect(agent, server)
         else:
             agent = shared_agents(face)
-        states = stage.play(agent, name, SEQUENCES[sequence])
+        states = list(stage.play(agent, name, SEQUENCES[sequence]))
     assert states == fixtures.of_python(fixtures.read(fixtures.path(sequence, name)))
 
 
@@ -68,7 +68,7 @@ def test_java_still_leaves_what_is_on_file(
     name: str,
 ) -> None:
     """The files are what Redisson does; else record them anew and look at the differences."""
-    states = stage.play(shared_agents("java"), name, SEQUENCES[sequence])
+    states = list(stage.play(shared_agents("java"), name, SEQUENCES[sequence]))
     assert states == fixtures.of_java(fixtures.read(fixtures.path(sequence, name)))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.interop.agent import REFUSALS, AgentError
-from tests.interop.conftest import OWN_PAIRS
+from tests.interop.conftest import OLD, OWN_PAIRS, PAIRS
 from tests.interop.pair import PROMPT, SHORT
 
 if TYPE_CHECKING:
@@ -37,10 +37,15 @@ def _target(pair: Pair, kind: str) -> dict[str, Any]:
     return {"name": name, "values": ["a", "b"]} if kind == "group" else {"name": name}
 
 
-def test_both_languages_renew_past_three_leases(pair: Pair) -> None:
+@pytest.mark.parametrize(
+    ("pair", "kinds"),
+    [*((pair, KINDS) for pair in PAIRS), *((pair, ["lock", "fair", "write"]) for pair in OLD)],
+    indirect=["pair"],
+)
+def test_both_languages_renew_past_three_leases(pair: Pair, kinds: list[str]) -> None:
     """Renewed holds of every kind outlive three leases, and keep the other language out."""
     held = {}
-    for kind in KINDS:
+    for kind in kinds:
         held[kind] = pair.of_first(kind, kind, client="short", **_target(pair, kind))
         assert held[kind].ask("acquire", timeout=PROMPT), kind
     time.sleep(3.5 * SHORT)  # three leases: both languages renew

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.interop.agent import REFUSALS, AgentError
+from tests.interop.conftest import each_pair
 from tests.interop.pair import PROMPT, Pair
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ LOCKS = ["lock", "non_reentrant", "fair", "fenced", "write"]
 
 
 @pytest.mark.promise("redisson")
-@pytest.mark.parametrize("kind", [*LOCKS, "group"])
+@each_pair(*LOCKS, "group")
 def test_a_release_wakes_the_waiter_of_the_other_language(pair: Pair, kind: str) -> None:
     """A waiter acquires within moments of the release.
 
@@ -36,7 +37,7 @@ def test_a_release_wakes_the_waiter_of_the_other_language(pair: Pair, kind: str)
     assert not holder.ask("locked")
 
 
-@pytest.mark.parametrize("kind", [*LOCKS, "spin", "read"])
+@each_pair(*LOCKS, "spin", "read")
 def test_who_does_not_hold_cannot_release(pair: Pair, kind: str) -> None:
     """A release by the other language is refused and changes nothing."""
     holder, other = pair.at(kind)
@@ -48,7 +49,7 @@ def test_who_does_not_hold_cannot_release(pair: Pair, kind: str) -> None:
     holder.ask("release")
 
 
-@pytest.mark.parametrize("kind", ["lock", "fair", "fenced", "write", "read", "spin"])
+@each_pair("lock", "fair", "fenced", "write", "read", "spin")
 def test_what_was_entered_twice_is_left_twice(pair: Pair, kind: str) -> None:
     """The other language sees a lock that was entered twice as locked until two releases."""
     holder, other = pair.at(kind)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.interop.agent import AgentError
+from tests.interop.conftest import OLD_TOO
 from tests.interop.pair import PROMPT, settle
 from tests.support.patience import GIVE_UP
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tests.interop.pair import Pair, Party
 
 
+@OLD_TOO
 def test_readers_of_both_languages_share_and_a_writer_waits_for_the_last(pair: Pair) -> None:
     """Readers enter side by side; the writer is woken by the last one's release and by no other."""
     here, there = pair.at("read")
@@ -64,22 +65,6 @@ def test_a_downgraded_writer_lets_the_other_language_read(pair: Pair) -> None:
     pair.of_second("write").ask("release")
 
 
-def test_both_languages_have_their_turns_among_several_waiters(pair: Pair) -> None:
-    """Two waiters of each language all have their turns, each soon after the one before."""
-    holder = pair.of_first("write")
-    assert holder.ask("acquire", lease=60)
-    waiting: dict[Future[Answer], Party] = {}
-    for thread in ("t2", "t3"):
-        for party in pair.at("write", thread):
-            waiting[party.wait(timeout=30)] = party
-    holder.ask("release")
-    while waiting:
-        (turn,), _ = wait(waiting, PROMPT, return_when="FIRST_COMPLETED")  # never two at a time
-        assert turn.result().value is True
-        waiting.pop(turn).ask("release")
-    assert not holder.ask("locked")
-
-
 @pytest.mark.parametrize("one_pair", ["sync>java"], indirect=True)
 def test_a_downgrade_in_python_wakes_javas_readers(one_pair: Pair) -> None:
     """Python announces a downgrade, whether or not ours wait; Redisson does not."""
@@ -116,30 +101,6 @@ def test_a_downgrade_in_java_is_silent(one_pair: Pair) -> None:
     reader.ask("release")
     assert waiting.result(PROMPT).value is True
     one_pair.of_second("read").ask("release")
-
-
-def test_reading_and_writing_entries_count_across_languages(pair: Pair) -> None:
-    """A reader that entered twice keeps the other language's writer out until it left twice."""
-    reader, writer = pair.of_first("read"), pair.of_second("write")
-    assert reader.ask("acquire", lease=60)
-    assert reader.ask("acquire", lease=60)
-    reader.ask("release")
-    assert not writer.ask("acquire", timeout=0)
-    reader.ask("release")
-    assert writer.ask("acquire", timeout=0)
-    writer.ask("release")
-
-
-def test_a_read_release_by_who_does_not_read_is_refused(pair: Pair) -> None:
-    """Neither language's reader can end the other one's reading, even while both read."""
-    here, there = pair.at("read")
-    assert here.ask("acquire", lease=60)
-    third = pair.of_second("read", "t3")
-    assert there.ask("acquire", lease=60)
-    with pytest.raises(AgentError):
-        third.ask("release")
-    here.ask("release")
-    there.ask("release")
 
 
 @pytest.mark.parametrize("one_pair", ["java>sync"], indirect=True)

@@ -91,23 +91,6 @@ def test_a_release_in_a_cluster_wakes_the_other_language(
 
 
 @both_ways
-def test_waiters_listen_on_the_same_sharded_channel(
-    nodes: ClusterServers, cluster: dict[str, Agent], ways: str
-) -> None:
-    """Both languages subscribe to the lock's sharded channel, and to no cluster-wide one."""
-    pair = _pair(cluster, ways, "sharded")
-    holder, waiter = pair.at("lock")
-    assert holder.ask("acquire", lease=60)
-    waiting = waiter.wait(timeout=30)
-    channel = f"redisson_lock__channel:{{{holder.target['name']}}}".encode()
-    assert [channel] in [node.execute("PUBSUB", "SHARDCHANNELS", channel) for node in nodes.nodes]
-    assert not any(node.execute("PUBSUB", "CHANNELS", channel) for node in nodes.nodes)
-    holder.ask("release")
-    assert waiting.result(PROMPT).value is True
-    waiter.ask("release")
-
-
-@both_ways
 def test_permits_and_counts_in_a_cluster_wake_the_other_language(
     cluster: dict[str, Agent], ways: str
 ) -> None:
