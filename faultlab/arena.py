@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import time
 from dataclasses import dataclass
@@ -20,7 +19,6 @@ from tests.support.proxy import (
 )
 from tests.support.servers import ClusterServers, RedisServer, SentinelServers
 
-from . import namespaces
 from .objects import COUNTERS, OBJECTS, PERMITS, SINGLE
 
 if TYPE_CHECKING:
@@ -60,13 +58,11 @@ class Arena:
         epochs: Whether failovers have epochs, so that they repeat no fencing token.
         fleet: Servers of which a replica can become a primary; they are watched for it.
         primaries: How many of *fleet* are primaries at the same time.
-        prefix: The command that starts a worker.
     """
 
     objects: Sequence[str] = SINGLE
     exact = True
     epochs = False
-    prefix: Sequence[str] = ()
     primaries = 0
 
     def __init__(self, binary: Path) -> None:
@@ -185,38 +181,6 @@ class Forgetful(Single):
 
     def _restart(self, _chance: Random) -> None:
         self.server.restart(empty=False)
-
-
-class Partitioned(Single):
-    """One server, and workers in a network namespace of their own; frames are lost one way."""
-
-    config: Mapping[str, str | int] = {
-        "appendfsync": "always",
-        "bind": "0.0.0.0",  # the namespace reaches it by its own link
-        "protected-mode": "no",
-    }
-
-    def build(self, stack: contextlib.ExitStack) -> None:
-        """Start the server and the namespace."""
-        super().build(stack)
-        self.link = stack.enter_context(namespaces.Link())
-        self.prefix = self.link.prefix
-        self.faults = {
-            f"one-way partition, {lost} lost": Fault(functools.partial(self._cut, side))
-            for side, lost in (("inside", "requests"), ("outside", "replies"))
-        }
-
-    def urls(self, slot: str) -> list[str]:
-        """Lead through the link, but for the lab itself."""
-        return [
-            f"redis://{self.link.outside}:{self.server.port}"
-            if slot != "setup"
-            else self.server.url()
-        ]
-
-    def _cut(self, side: str, chance: Random) -> None:
-        with self.link.deaf(side):
-            time.sleep(chance.choice((0.5, 2.0, 1.3 * LEASE)))
 
 
 class Sentinel(Arena):
@@ -393,7 +357,6 @@ class Five(Arena):
 ARENAS: dict[str, type[Arena]] = {
     "single": Single,
     "forgetful": Forgetful,
-    "partitioned": Partitioned,
     "sentinel": Sentinel,
     "cluster": Cluster,
     "five": Five,

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from .history import error_of, value_of
 from .linear import Counter
 from .meetings import Bounds, Meetings
-from .notifications import Notifications
 from .objects import CAPACITY, OBJECTS
 
 if TYPE_CHECKING:
@@ -164,7 +163,6 @@ class Judge:
             self.findings += Counter("event", self.calls, self.excused).findings()
             bounds = Bounds(LEASE, PATIENCE, PROMPT)
             self.findings += Meetings(self.calls, self._disturbed, bounds).findings()
-            self.findings += Notifications(self.calls, self._disturbed, bounds).findings()
         return self.findings
 
     def excused(

@@ -243,27 +243,6 @@ MUTANTS = (
         ("election",),
     ),
     Mutant(
-        "a notification wakes nobody",
-        "L-4",
-        Mistake("_core/parts/notify", Condition("deaf heard client", "false")),
-        ("condition",),
-        seconds=20,
-        lanes=1,
-    ),
-    Mutant(
-        "a notification wakes two",
-        "L-16",
-        Mistake("_core/condition_notify", Value("moved", "notify(count + 1)")),
-        ("condition",),
-    ),
-    Mutant(
-        "a notification is for nobody",
-        "L-16",
-        Mistake("_core/condition_notify", Value("moved", "count")),
-        ("condition",),
-        seconds=20,
-    ),
-    Mutant(
         "a wait for a condition ends without the lock",
         "L-16",
         Mistake("_core.objects.condition:WaitFor.rest", Call("_hold_again", "()")),

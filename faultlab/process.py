@@ -10,10 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 _END = 60.0
@@ -28,23 +25,19 @@ class Slot:
         is_stopped: Whether SIGSTOP has stopped it.
     """
 
-    def __init__(
-        self, name: str, config: dict[str, Any], home: Path, prefix: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, name: str, config: dict[str, Any], home: Path) -> None:
         """Describe it.
 
         Args:
             name: Of the slot.
             config: For the worker, without name and history.
             home: The directory of histories and logs.
-            prefix: A command that starts the worker in another namespace.
         """
         self.name = name
         self.is_stopped = False
         self._resuming: threading.Timer | None = None
         self._config = config
         self._home = home
-        self._prefix = prefix
         self._number = 0
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -66,7 +59,7 @@ class Slot:
         places = [*self._config.get("path", ()), str(ROOT), str(ROOT / "src")]
         with (self._home / f"{self.present}.log").open("wb") as log:
             self._process = subprocess.Popen(
-                [*self._prefix, sys.executable, "-m", "faultlab.worker", json.dumps(config)],
+                [sys.executable, "-m", "faultlab.worker", json.dumps(config)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -113,7 +113,7 @@ class Run:
         plan = self.plan
         for number, face in enumerate(("sync", "asyncio", "sync")):
             config = self._config(arena, face, number)
-            self._slots.append(Slot(f"{face}{number}", config, self._home, arena.prefix))
+            self._slots.append(Slot(f"{face}{number}", config, self._home))
             self._slots[-1].start()
         for slot in self._slots:
             slot.wait_for_start()
@@ -232,14 +232,7 @@ class Run:
             for line in lines
             if line["k"] == "call" and line["op"] == "close"
         }
-        # The kernel sends a lost request again, long after the client gave up. It takes the lock for
-        # a lease then.
-        longer = {"one-way partition, requests lost": LEASE}
-        faults = [
-            line["end"] + longer.get(line.get("what", ""), 0.0)
-            for line in lines
-            if line["k"] in ("fault", "stall")
-        ]
+        faults = [line["end"] for line in lines if line["k"] in ("fault", "stall")]
         calm = max(faults, default=0.0)
         closed = {
             closes[line["p"], line["n"]]
