@@ -98,7 +98,8 @@ GROUPS = {
     11: Group(
         "leases: shortened, kept whole, valid twice",
         f"{_OWNERS} {_HOLDS} objects/test_tokens_and_tickets.py objects/test_processes.py "
-        "hosts/test_hand_over.py faces/test_decorators.py core/test_plain_lock.py",
+        "faces/test_hand_over.py core/test_handing_over.py "
+        "faces/test_decorators.py core/test_plain_lock.py",
     ),
     12: Group(
         "a composite counts what it does not have, or keeps what it may not",

@@ -24,46 +24,25 @@ def _heard(cluster: ClusterServers, kind: str) -> list[RedisServer]:
     return [node for node, reply in numbers.items() if reply[1]]
 
 
-async def _hand_over(
-    stage: Stage, cluster: ClusterServers, *, pubsub: str
-) -> tuple[list[RedisServer], list[RedisServer]]:
-    """Hand a lock to a waiter; return the nodes with sharded and with plain subscribers."""
-    client = stage.client(pubsub=pubsub)
-    ours, theirs = (
-        client.lock("heard"),
-        stage.client(pubsub=pubsub).lock("heard"),
-    )
-    holder, waiter = stage.owner(), stage.owner()
+@pytest.mark.parametrize("pubsub", ["auto", "sharded", "plain", "off"])
+async def test_where_a_waiter_listens(plain: Stage, cluster: ClusterServers, pubsub: str) -> None:
+    """Sharded channels are heard at the node of the lock's slot, plain ones at any, once.
+
+    With "off" nobody listens, nobody is told, and who waits polls.
+    """
+    ours, theirs = (plain.client(pubsub=pubsub).lock("heard") for _ in range(2))
+    holder, waiter = plain.owner(), plain.owner()
     assert await holder.do(ours.acquire)
     waiting = asyncio.create_task(waiter.do(theirs.acquire, timeout=20))
     if pubsub != "off":
         await until(
             lambda: _heard(cluster, "NUMSUB") or _heard(cluster, "SHARDNUMSUB"), 5, "it is heard"
         )
-    await stage.waits()
-    places = _heard(cluster, "SHARDNUMSUB"), _heard(cluster, "NUMSUB")
+    await plain.waits()
+    sharded, others = _heard(cluster, "SHARDNUMSUB"), _heard(cluster, "NUMSUB")
     await holder.do(ours.release)
     assert await asyncio.wait_for(waiting, 10)
     await waiter.do(theirs.release)
-    return places
-
-
-@pytest.mark.parametrize("pubsub", ["auto", "sharded"])
-async def test_sharded(plain: Stage, cluster: ClusterServers, pubsub: str) -> None:
-    """Sharded channels are used where they exist, and only at the node of the lock's slot."""
-    sharded, others = await _hand_over(plain, cluster, pubsub=pubsub)
-    assert sharded == [cluster.owner(slot_of("heard"))]
-    assert others == []
-
-
-async def test_plain(plain: Stage, cluster: ClusterServers) -> None:
-    """Plain channels are heard at one node, whichever, and released to from any."""
-    sharded, others = await _hand_over(plain, cluster, pubsub="plain")
-    assert sharded == []
-    assert len(others) == 1
-
-
-async def test_off(plain: Stage, cluster: ClusterServers) -> None:
-    """Nobody listens, nobody is told, and who waits polls."""
-    sharded, others = await _hand_over(plain, cluster, pubsub="off")
-    assert sharded == others == []
+    slots_node = [cluster.owner(slot_of("heard"))]
+    assert sharded == (slots_node if pubsub in ("auto", "sharded") else [])
+    assert len(others) == (pubsub == "plain")

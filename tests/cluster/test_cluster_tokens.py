@@ -82,9 +82,8 @@ def _is_other_primary(node: RedisServer, owner: RedisServer) -> bool:
 @pytest.fixture(scope="module")
 def constant() -> Iterator[RedisServer]:
     """Give a cluster that always tells the epoch 1, as Dragonfly does."""
-    users = ["timeless on >pw ~* &* +@all -time"]
     config = {"cluster-enabled": "yes", "cluster-require-full-coverage": "no"}
-    with RedisServer(main_binary(), users=users, config=config) as server:
+    with RedisServer(main_binary(), config=config) as server:
         server.execute("CLUSTER", "SET-CONFIG-EPOCH", 1)
         server.execute("CLUSTER", "ADDSLOTS", SLOT)
         wait_until(lambda: _serves(server), 10, "it served the slot")
@@ -99,8 +98,8 @@ def _info(server: RedisServer) -> bytes:
     return cast("bytes", server.execute("CLUSTER", "INFO"))
 
 
-def _url(server: RedisServer, user: str = "") -> str:
-    return f"redis+cluster://{user}127.0.0.1:{server.port}"
+def _url(server: RedisServer) -> str:
+    return f"redis+cluster://127.0.0.1:{server.port}"
 
 
 @pytest.mark.parametrize("factory", ["fenced_lock", "election"])

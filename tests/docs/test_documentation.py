@@ -31,21 +31,6 @@ EXAMPLES = [
     for block in BLOCKS
     if str(block.values[1]).startswith(STANDING_ALONE)
 ]
-RUN_BY = {
-    "docs/coming/redis-py.md": ("tests/hosts/test_redis_py.py",),
-    "docs/how-to/asyncio.md": ("tests/hosts/test_redis_py.py",),
-    "docs/how-to/celery.md": ("tests/hosts/test_celery.py", "tests/hosts/test_rq.py"),
-    "docs/how-to/django.md": ("tests/hosts/test_django.py",),
-    "docs/how-to/fastapi.md": ("tests/hosts/test_fastapi.py",),
-    "docs/how-to/limit.md": ("tests/hosts/test_limits.py",),
-    "docs/how-to/owners.md": ("tests/hosts/test_owners_in_hosts.py",),
-    "docs/how-to/testing.md": ("tests/testing/test_fake.py",),
-    "docs/reference/observe.md": ("tests/monitoring/test_documented_observers.py",),
-    "docs/reference/topologies.md": ("tests/sentinel/test_sentinel_access.py",),
-}
-"""The tests that run the programs of a page whose blocks begin with the name of a file."""
-QUOTING = {"docs/explanation/architecture.md": "src/interlock/_core/model/calls.py"}
-"""Pages whose blocks are quoted from a source file."""
 SITE = "https://interlock-py.github.io/interlock/"
 REPOSITORY = re.compile(
     r"https://(?:github\.com|raw\.githubusercontent\.com)/interlock-py/interlock/"
@@ -57,22 +42,6 @@ def test_an_example_runs(example: str, server: RedisServer, redis_url: str, tmp_
     """An example of the documentation runs as it stands, on a real server."""
     assert_runs(example, redis_url, tmp_path)
     assert server.alive
-
-
-@pytest.mark.parametrize(("page", "block"), BLOCKS)
-def test_every_block_of_python_is_run(page: Path, block: str) -> None:
-    """Each block of Python is run here or by a test of its page, or quotes a source."""
-    name = str(page.relative_to(ROOT))
-    if block.startswith(STANDING_ALONE):
-        return
-    if name in QUOTING:
-        source = (ROOT / QUOTING[name]).read_text()
-        for line in block.splitlines():
-            assert line.removesuffix('"""').rstrip() in source, line
-        return
-    assert re.match(r"# \S+\.py\n", block), "nobody runs this block"
-    for runner in RUN_BY[name]:
-        assert page.name in (ROOT / runner).read_text(), runner
 
 
 def local_file(target: str, page: Path) -> Path | None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import random
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -190,26 +188,6 @@ def test_a_late_writer_is_refused(resource: Resource) -> None:
     with pytest.raises(StaleTokenError):
         resource.write("late", 2)
     assert resource.read() == "third again"
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_the_largest_of_many_writers_at_once_wins(seed: int, tmp_path: Path) -> None:
-    """Of threads that write a file in any order, the largest token's text remains."""
-    tokens = random.Random(seed).sample(range(1, 100), 16)
-    with local_file(tmp_path) as resource:
-        start = threading.Barrier(len(tokens))
-
-        def work(token: int) -> None:
-            start.wait()
-            with contextlib.suppress(StaleTokenError):
-                resource.write(f"by {token}", token)
-
-        threads = [threading.Thread(target=work, args=(token,)) for token in tokens]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert resource.read() == f"by {max(tokens)}"
 
 
 def test_a_writer_between_look_and_put_is_not_overwritten(

@@ -91,34 +91,8 @@ SERVED = {
         FASTAPI + "def dependency():\n    with client.lock('x'): yield\n" + ENDPOINT,
         "/",
     ),
-    "try_lock dependency": (
-        FASTAPI
-        + "def dependency():\n    with client.try_lock('x', timeout=20) as hold: yield hold\n"
-        + ENDPOINT,
-        "/",
-    ),
-    "dependency by hand": (
-        FASTAPI
-        + "def dependency():\n    lock = client.lock('x', timeout=20)\n    lock.acquire()\n"
-        + "    try: yield\n    finally: lock.release()\n"
-        + ENDPOINT,
-        "/",
-    ),
     "def endpoint": (
         FASTAPI + "@app.get('/')\ndef endpoint():\n    with client.lock('x'): stay_here()\n",
-        "/",
-    ),
-    "background tasks": (
-        FASTAPI
-        + "def work():\n    with client.lock('x'): stay_here()\n"
-        + "@app.get('/')\nasync def endpoint(tasks: BackgroundTasks): tasks.add_task(work)\n",
-        "/",
-    ),
-    "to_thread by hand": (
-        FASTAPI
-        + "@app.get('/')\nasync def endpoint():\n    lock = client.lock('x', timeout=20)\n"
-        + "    await asyncio.to_thread(lock.acquire)\n    try: await stay()\n"
-        + "    finally: await asyncio.to_thread(lock.release)\n",
         "/",
     ),
     "django middleware": (DJANGO, "/"),
@@ -274,31 +248,3 @@ def test_asgirefs_way_back_into_a_block(redis_url: str) -> None:
         with client.lock("x"):
             assert async_to_sync(send)() == 2
             assert save() == 2
-
-
-def test_anyio(redis_url: str) -> None:
-    """Jobs of AnyIO's threads exclude each other, and release for each other by one object."""
-    import anyio
-
-    inside, over, served = 0, 0, 0
-
-    async def request() -> None:
-        nonlocal inside, over, served
-        lock = client.lock("x")
-        _ = await anyio.to_thread.run_sync(lock.acquire)
-        over += inside > 0
-        inside += 1
-        await anyio.sleep(0.15)
-        inside -= 1
-        await anyio.to_thread.run_sync(lock.release)
-        served += 1
-
-    async def main() -> None:
-        async with anyio.create_task_group() as group:
-            for _ in range(4):
-                group.start_soon(request)
-                await anyio.sleep(0.05)
-
-    with interlock.connect(redis_url) as client:
-        anyio.run(main)
-    assert (over, served) == (0, 4)

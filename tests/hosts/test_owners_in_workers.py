@@ -95,17 +95,6 @@ def forget():
         store.incr("over")
     store.incr("served")
 """
-SCHEDULER = f"""
-from datetime import datetime, timedelta, timezone
-from apscheduler.executors.pool import ThreadPoolExecutor
-from apscheduler.schedulers.blocking import BlockingScheduler
-
-scheduler = BlockingScheduler(executors={{"default": ThreadPoolExecutor(2)}}, timezone=timezone.utc)
-for number in range({COUNT}):
-    at = datetime.now(timezone.utc) + timedelta(seconds=0.5 + number * 0.1)
-    scheduler.add_job(work, "date", run_date=at, misfire_grace_time=60)
-scheduler.start()
-"""
 
 
 def in_turn(call: Callable[[], object]) -> None:
@@ -160,10 +149,3 @@ def test_celerys_pools(
             sender.send_task(task)
             time.sleep(0.1)  # each task comes while the one before is inside
         assert overlaps(redis_client) == 0
-
-
-def test_apscheduler(hosts: Hosts, redis_client: redis.Redis) -> None:
-    """Jobs in two threads of a scheduler exclude each other."""
-    (hosts.directory / "program.py").write_text(WORK + SCHEDULER)
-    hosts.start("program")
-    assert overlaps(redis_client) == 0

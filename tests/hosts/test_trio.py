@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -77,25 +76,6 @@ async def test_a_loop_inside_a_task_of_asyncio_is_refused(redis_url: str) -> Non
     assert ["inside a task of asyncio" in text for text in refused] == [True]
     await asyncio.to_thread(run, main)
     assert len(refused) == 1
-
-
-def test_the_sync_face_in_a_task_is_told_of(redis_url: str) -> None:
-    """All tasks of the loop are one owner there; in a thread of trio's nothing is said."""
-
-    async def main() -> None:
-        with interlock.connect(redis_url) as client:
-            with warnings.catch_warnings(record=True) as told:
-                warnings.simplefilter("always")
-                await trio.to_thread.run_sync(client.lock("name").acquire)
-                assert not told
-                assert not client.lock("other").locked()
-                assert client.lock("other").acquire()
-            assert ["blocks the running loop of trio" in str(each.message) for each in told] == [
-                True
-            ]
-            client.lock("other").release()
-
-    run(main)
 
 
 class CancelsAfter(trio.abc.Instrument):
@@ -183,38 +163,3 @@ def test_a_loss_cancels_a_scope(redis_url: str, redis_client: redis.Redis) -> No
         raise AssertionError("it is lost")
 
     run(main)
-
-
-def test_operators_read_and_release(redis_url: str) -> None:
-    """The methods for operators work in trio's tasks."""
-
-    async def main() -> None:
-        async with interlock.trio.connect(redis_url) as client:
-            async with client.lock("name") as hold:
-                assert [info.name async for info in client.locks()] == ["name"]
-                info = await client.describe("name")
-                assert info is not None
-                assert info.holders[0].holder == hold.holder
-                assert await client.deadlocks() == []
-                assert (await client.check()).servers[0].reached
-            other = client.lock("broken")
-            await other.acquire()
-            assert other.hold is not None
-            holder = other.hold.holder
-            assert holder is not None
-            assert await client.force_release("broken", holder=holder)
-            assert not await other.locked()
-
-    run(main)
-
-
-def test_a_lock_is_shown_outside_of_a_task(redis_url: str) -> None:
-    """Where no task runs, a lock shows itself as not held here."""
-    locks: list[object] = []
-
-    async def main() -> None:
-        async with interlock.trio.connect(redis_url) as client:
-            locks.append(client.lock("name"))
-
-    run(main)
-    assert repr(locks[0]) == "<Lock 'name' not held here>"

@@ -5,9 +5,12 @@ These tests run Python without fork, fcntl, Unix sockets and SIGHUP.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
+
+from tests.needs import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,58 +38,30 @@ def run(tmp_path: Path, program: str, *args: str) -> subprocess.CompletedProcess
     path = tmp_path / "program.py"
     path.write_text(WITHOUT + program)
     command = [sys.executable, "-W", "error", str(path), *args]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    environ = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+    }
+    return subprocess.run(
+        command, env=environ, capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 def test_threads_and_tasks_lock(redis_url: str, tmp_path: Path) -> None:
     """The library can be imported without any part of POSIX.
 
-    It locks, waits, renews and closes, in threads and in tasks.
+    It locks, waits, renews and closes, in threads and in tasks, as `tests.platform_client` does.
     """
     program = """
-import interlock, interlock.asyncio, interlock.redis_py
+import interlock.redis_py
+from tests import platform_client
 
-url = sys.argv[1]
-inside = []
-with interlock.connect(url) as client:
-    client._driver.session.watchdog.period = 0.3
-    def work():
-        for _ in range(5):
-            with client.lock("name", timeout=20):
-                inside.append(1)
-                assert len(inside) == 1
-                client.lock("other").locked()
-                inside.pop()
-
-    threads = [threading.Thread(target=work) for _ in range(5)]
-    for thread in threads: thread.start()
-    for thread in threads: thread.join()
-    with client.lock("name") as hold:
-        least = hold.remaining
-        while hold.remaining <= least:  # until it is renewed
-            least = min(least, hold.remaining)
-            time.sleep(0.01)  # between two questions
-        assert hold.valid
-
-
-async def main():
-    async with interlock.asyncio.connect(url) as client:
-        async def work():
-            async with client.lock("name", timeout=20):
-                inside.append(1)
-                assert len(inside) == 1
-                await client.lock("other").locked()
-                inside.pop()
-
-        await asyncio.gather(*(work() for _ in range(10)))
-
-
-loop.run_until_complete(main())
+asyncio.run = loop.run_until_complete
+platform_client.main(sys.argv[1:])
 loop.close()
-print("well")
 """
     done = run(tmp_path, program, redis_url)
-    assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
+    assert done.returncode == 0, done.stderr
 
 
 def test_what_needs_posix_refuses_in_one_sentence(tmp_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
-import pickle
 from typing import TYPE_CHECKING
 
 import pytest
@@ -69,11 +67,3 @@ def test_a_constant_back_off_that_cannot_be_is_refused(wrong: float) -> None:
     """A pause that is not above 0, or has no end, is a ConfigError."""
     with pytest.raises(ConfigError):
         ConstantBackoff(wrong)
-
-
-def test_back_offs_are_values() -> None:
-    """They compare by what they are made of, survive pickling, and do not change."""
-    backoff = ExponentialBackoff(cap=1)
-    assert backoff == pickle.loads(pickle.dumps(backoff)) != ExponentialBackoff()
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        backoff.cap = 2  # type: ignore[misc]

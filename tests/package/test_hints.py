@@ -5,14 +5,13 @@ from __future__ import annotations
 import copy
 import inspect
 import pydoc
-import re
 from typing import Any
 
 import pytest
 
 import interlock
 import interlock.asyncio
-from interlock._hints import KEYWORDS, NAMES, told
+from interlock._hints import told
 
 CLASSES = [
     getattr(module, name)
@@ -65,22 +64,6 @@ async def test_a_keyword_of_another_library(face: Any) -> None:
 async def _run(result: Any) -> None:
     if inspect.isawaitable(result):
         await result
-
-
-@pytest.mark.parametrize("face", [interlock, interlock.asyncio], ids=["sync", "asyncio"])
-def test_what_is_answered_exists(face: Any) -> None:
-    """The tables name attributes and parameters that are there."""
-    classes = [value for name in face.__all__ if inspect.isclass(value := getattr(face, name))]
-    for ours in NAMES:
-        word = re.split(r"\W", ours)[0]
-        assert word == "client" or any(hasattr(cls, word) for cls in classes), ours
-    parameters = {
-        parameter
-        for name, method in vars(face.Client).items()
-        if not name.startswith("_") and callable(method)
-        for parameter in inspect.signature(method).parameters
-    }
-    assert {needs for needs, _ in KEYWORDS.values()} <= {"", *parameters}
 
 
 def test_the_callers_error_is_not_ours() -> None:

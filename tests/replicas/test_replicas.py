@@ -47,26 +47,6 @@ async def any_kind(
     await set_up.end()
 
 
-@pytest.mark.parametrize(
-    "policy",
-    [
-        interlock.best_effort("all", LONG),
-        interlock.best_effort(2, LONG),
-        interlock.required("all", LONG),
-        interlock.required(2, LONG),
-    ],
-    ids=str,
-)
-async def test_a_lock_that_is_held_is_on_the_replicas(bed: Bed, policy: ReplicaPolicy) -> None:
-    """After an acquire, as many replicas as it asked for have the lock, and the hold says so."""
-    me, lock = bed.owner(), bed.lock(bed.client(replicas=policy))
-    assert await me.do(lock.acquire)
-    assert [replica.execute("HLEN", "name") for replica in bed.servers.replicas] == [1, 1]
-    assert (await me.do(lambda: lock.hold)).replicas == 2
-    await me.do(lock.release)
-    assert bed.left_behind() == set()
-
-
 async def test_too_few_give_the_lock_back(any_kind: Bed) -> None:
     """If too few required replicas acknowledge, acquiring any lock raises and leaves nothing.
 
@@ -106,36 +86,6 @@ async def test_all_of_none_is_too_few(face: Face) -> None:
         await me.do(effort.close)
         await me.do(demand.close)
         await me.end()
-
-
-async def test_best_effort_goes_on_and_tells(any_kind: Bed) -> None:
-    """A best effort holds the lock after its time in any case; the hold tells how many had it."""
-    any_kind.stop(0)
-    client = any_kind.client(replicas=interlock.best_effort(2, TELLING))
-    me, lock = any_kind.owner(), any_kind.lock(client)
-    started = time.monotonic()
-    assert await me.do(lock.acquire)
-    assert TELLING * 0.9 < time.monotonic() - started < TELLING + PROMPT
-    assert (await me.do(lambda: lock.hold)).replicas == 1
-    await me.do(lock.release)
-    assert any_kind.left_behind() == set()
-
-
-async def test_releases_and_re_entries_are_not_waited_for(bed: Bed) -> None:
-    """Only a grant waits for replicas: re-entry, extension and release are immediate.
-
-    The replicas stand still meanwhile.
-    """
-    me, lock = bed.owner(), bed.lock(bed.client(replicas=interlock.required(2, 9)))
-    assert await me.do(lock.acquire)
-    bed.stop(0, 1)
-    started = time.monotonic()
-    assert await me.do(lock.acquire)
-    await me.do(lock.extend, 20)
-    await me.do(lock.release)
-    await me.do(lock.release)
-    assert time.monotonic() - started < PROMPT
-    assert bed.left_behind() == set()
 
 
 async def test_renewals_go_on_without_replicas(bed: Bed) -> None:

@@ -79,27 +79,6 @@ def test_a_ctrl_c_leaves_nothing_behind(stopped: ReplicatedServers) -> None:
         wait_until(lambda: not stopped.primary.execute("EXISTS", "name"), 10, "it is given back")
 
 
-def test_closing_ends_the_wait(stopped: ReplicatedServers) -> None:
-    """A client that closes in an acquire gives the lock back, though its replicas are silent."""
-    client = interlock.connect(stopped.primary.url(), replicas=interlock.required(2, 1.0))
-    outcome: list[BaseException | bool] = []
-
-    def acquire() -> None:
-        try:
-            outcome.append(client.lock("name").acquire())
-        except interlock.InterlockError as error:
-            outcome.append(error)
-
-    thread = threading.Thread(target=acquire)
-    thread.start()
-    wait_until(lambda: stopped.primary.execute("EXISTS", "name") == 1, 20, "it is written")
-    client.close()
-    thread.join()
-    [what] = outcome
-    assert isinstance(what, interlock.InterlockError)
-    assert stopped.primary.execute("EXISTS", "name") == 0
-
-
 async def test_a_lost_answer_is_asked_for_again(bed: Bed) -> None:
     """An acquire whose connection breaks in the wait for replicas is sent again and held once."""
     with FaultProxy(("127.0.0.1", bed.servers.primary.port)) as proxy:

@@ -100,13 +100,6 @@ async def test_a_wrong_service(stage: Stage, bed: SentinelServers) -> None:
     assert "path of the URL" in str(error)
 
 
-async def test_nobody_there(stage: Stage, bed: SentinelServers) -> None:
-    """If no Sentinel answers a new client, the error comes at once and has all addresses."""
-    error = await refused(stage, "redis+sentinel://127.0.0.1:1,127.0.0.1:2/mymaster")
-    assert "127.0.0.1:1" in str(error)
-    assert "127.0.0.1:2" in str(error)
-
-
 async def test_users_of_servers_and_sentinels(stage: Stage) -> None:
     """The documented rights suffice, each with its own password; wrong ones are told apart."""
     users = [f"app {rule('app')}", f"watch {rule('watch')}", "default off"]
