@@ -43,19 +43,6 @@ def test_one_scheduler_of_many_runs_the_jobs(hosts: Hosts) -> None:
     assert third.wait(SOON) == 0, hosts.log("3.log")
 
 
-def test_a_scheduler_that_lost_the_lock_leads_again(
-    hosts: Hosts, redis_client: redis.Redis
-) -> None:
-    """An APScheduler whose lock is taken away says so, and waits for it."""
-    shutil.copy(EXAMPLES / "apscheduler/schedule.py", hosts.directory)
-    hosts.start("schedule")
-    wait_until(lambda: "written" in hosts.log(), SOON, "it leads")
-    redis_client.delete("reports")
-    wait_until(lambda: "was lost" in hosts.log(), SOON, "it notices")
-    before = hosts.log().count("written")
-    wait_until(lambda: hosts.log().count("written") > before, SOON, "it leads again")
-
-
 def test_one_beat_of_many_sends_tasks(hosts: Hosts, redis_client: redis.Redis) -> None:
     """Of two beats one sends tasks; the other one takes over when it is killed or stopped."""
     shutil.copy(EXAMPLES / "celery/tasks.py", hosts.directory)

@@ -11,7 +11,6 @@ from tests.lock.lock_like import until
 from tests.support.patience import let_others_run
 from tests.support.servers import reach_replicas
 
-from interlock import HoldLostError
 from interlock._core.model.names import condition_key
 from interlock._core.model.tokens import EPOCH_BITS
 
@@ -60,22 +59,6 @@ async def test_a_killed_primary(stage: Stage, bed: SentinelServers) -> None:
     assert await holder.do(lock.acquire, timeout=10)
     assert new.execute("EXISTS", "name")
     await holder.do(lock.release)
-
-
-async def test_a_failover_is_named(stage: Stage, bed: SentinelServers) -> None:
-    """If a failover loses a hold, the reason of the loss names the failover."""
-    client, owner = stage.client(lease=60), stage.owner()
-    lock = client.lock("name")
-    assert await owner.do(lock.acquire)
-    reach_replicas(stage.redis, 2)
-    old = bed.present_primary()
-    old.kill()
-    new = await asyncio.to_thread(bed.wait_for_promotion, old)
-    new.execute("DEL", "name")
-    with pytest.raises(HoldLostError) as caught:
-        await owner.do(lock.acquire)
-    assert "gone from the server (another server took over" in str(caught.value)
-    old.restart(empty=False)
 
 
 async def test_every_kind_of_object(stage: Stage, bed: SentinelServers) -> None:

@@ -42,7 +42,6 @@ from tests.support.relay import Relay
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from pathlib import Path
-    from types import TracebackType
     from typing import Any, Self
 
 __all__ = [
@@ -102,12 +101,7 @@ class FaultProxy(Script):
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Hang up on everybody and end the thread.
 
         Raises:

@@ -15,7 +15,7 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.support.model import generic, hashes, lists, strings, zsets
+from tests.support.model.commands import COMMANDS
 from tests.support.model.keyspace import (
     OK,
     TYPE_NAMES,
@@ -41,13 +41,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ModelError", "RedisModel", "Reply", "Stored"]
 
-_DATA_COMMANDS: Table = {
-    **generic.COMMANDS,
-    **strings.COMMANDS,
-    **hashes.COMMANDS,
-    **lists.COMMANDS,
-    **zsets.COMMANDS,
-}
 BUSY = "a hook must not call the model: the server is busy with a command"
 _NOT_FROM_SCRIPTS = frozenset(("EVAL", "EVALSHA", "SCRIPT"))
 
@@ -121,7 +114,7 @@ class RedisModel:
         self._texts: dict[str | bytes, _Script] = {}
         self._from_scripts: dict[bytes, tuple[str, Command]] = {}
         self._commands: Table = {
-            **_DATA_COMMANDS,
+            **COMMANDS,
             b"PUBLISH": exactly(2, self._publish),
             b"SPUBLISH": exactly(2, self._spublish),
             b"PUBSUB": at_least(1, self._pubsub),
