@@ -148,13 +148,14 @@ def missing() -> frozenset[str]:
     return frozenset(name for name, need in NEEDS.items() if not need.there())
 
 
-def of_path(path: Path) -> set[str]:
+@functools.cache
+def of_path(path: Path) -> frozenset[str]:
     """Return the needs without which *path* cannot be imported."""
-    return {
+    return frozenset(
         name
         for name, need in NEEDS.items()
         if any(path.is_relative_to(ROOT / folder) for folder in need.paths)
-    }
+    )
 
 
 def of_test(item: pytest.Item) -> set[str]:
@@ -163,7 +164,9 @@ def of_test(item: pytest.Item) -> set[str]:
     Raises:
         KeyError: its mark names something that is not in `NEEDS`.
     """
-    needs = of_path(item.path) | {name for mark in item.iter_markers("needs") for name in mark.args}
+    needs = set(of_path(item.path)) | {
+        name for mark in item.iter_markers("needs") for name in mark.args
+    }
     needs |= {BY_FIXTURE[name] for name in getattr(item, "fixturenames", ()) if name in BY_FIXTURE}
     if (call := getattr(item, "callspec", None)) is not None:
         needs |= {value for value in call.params.values() if value in VERSIONS}
