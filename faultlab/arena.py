@@ -193,7 +193,7 @@ class Sentinel(Arena):
 
     def build(self, stack: contextlib.ExitStack) -> None:
         """Start all servers."""
-        self.servers = stack.enter_context(SentinelServers(2, binary=self.binary))
+        self.servers = stack.enter_context(SentinelServers(binary=self.binary))
         self.fleet = self.servers.servers
         self.faults = {
             "failover, asked for": Fault(self._asked),

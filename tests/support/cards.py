@@ -7,15 +7,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import redis
 
-FOR_OPERATORS = {
-    "card_holder",
-    "card_write",
-    "forced_note_read",
-    "forced_note_write",
-    "group_break",
-}
-"""Scripts whose rights docs/reference/acl.md names; ``card=False`` does without them."""
-
 
 def is_card(key: str | bytes) -> bool:
     """Return whether *key* belongs to the cards of living clients, or answers copies of a call.

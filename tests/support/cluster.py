@@ -13,7 +13,7 @@ from tests.support.patience import wait_until
 from tests.support.server import RedisServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping
     from pathlib import Path
     from types import TracebackType
     from typing import Self
@@ -40,7 +40,6 @@ class ClusterServers:
         binary: Path | None = None,
         password: str | None = None,
         tls: bool = False,
-        users: Sequence[str] = (),
         config: Mapping[str, str | int] | None = None,
     ) -> None:
         """Describe the cluster.
@@ -52,14 +51,12 @@ class ClusterServers:
             password: Of all nodes.
             tls: Whether all nodes speak TLS only, to clients and to each other. They share
                 their certificates.
-            users: ACL rules for all nodes, as those of `RedisServer`.
             config: Further directives for all nodes.
         """
         self._binary = binary
         self._size = 2 * _PRIMARIES if replicas else _PRIMARIES
         self._password = password
         self._tls = tls
-        self._users = tuple(users)
         self._config: dict[str, str | int] = {
             "cluster-enabled": "yes",
             "cluster-node-timeout": int(node_timeout * 1000),
@@ -79,7 +76,6 @@ class ClusterServers:
                     self._binary,
                     tls=tls,
                     password=self._password,
-                    users=self._users,
                     config=self._config,
                 )
                 self.nodes.append(stack.enter_context(node))

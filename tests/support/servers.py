@@ -14,7 +14,6 @@ import redis
 from tests.support.address import LOOPBACK
 from tests.support.binary import binaries, default_binary, main_binary
 from tests.support.cluster import ClusterServers
-from tests.support.configuration import quoted
 from tests.support.patience import wait_until
 from tests.support.server import RedisServer, ServerStartError
 
@@ -65,14 +64,12 @@ class ReplicatedServers:
         replicas: int = 1,
         *,
         binary: Path | None = None,
-        password: str | None = None,
         appendonly: bool = False,
         config: Mapping[str, str | int] | None = None,
     ) -> None:
         """Describe the set-up; the options are those of `RedisServer`, for all of them."""
         self._count = replicas
         self._binary = binary
-        self._password = password
         self._appendonly = appendonly
         self._config = config
         self._stack = contextlib.ExitStack()
@@ -111,7 +108,6 @@ class ReplicatedServers:
     def _server(self, primary: RedisServer | None) -> RedisServer:
         return RedisServer(
             self._binary,
-            password=self._password,
             appendonly=self._appendonly,
             config=self._config,
             replica_of=primary,
@@ -137,27 +133,18 @@ class SentinelServers(ReplicatedServers):
 
     def __init__(
         self,
-        replicas: int = 2,
         *,
         down_after: float = 1.0,
-        failover_timeout: float = 3.0,
         binary: Path | None = None,
-        password: str | None = None,
-        config: Mapping[str, str | int] | None = None,
     ) -> None:
         """Describe the set-up.
 
         Args:
-            replicas: How many.
             down_after: Seconds of silence after which a Sentinel thinks a server down.
-            failover_timeout: Seconds; also how long a split vote delays the next one.
             binary: Of all servers and Sentinels.
-            password: Of the servers; the Sentinels themselves ask for none.
-            config: Further directives for the servers.
         """
-        super().__init__(replicas, binary=binary, password=password, config=config)
+        super().__init__(2, binary=binary)
         self._down_after = down_after
-        self._failover_timeout = failover_timeout
         self.sentinels: list[RedisServer]
 
     def url(self, db: int = 0) -> str:
@@ -243,16 +230,13 @@ class SentinelServers(ReplicatedServers):
         )
 
     def _assemble(self, stack: contextlib.ExitStack) -> None:
-        # All in the file: a Sentinel told at run time would first try without the password, and
-        # come back to it many seconds later.
         config: dict[str, str | int] = {
             f"sentinel monitor {self.service}": f"{LOOPBACK} {self.primary.port} 2",
             f"sentinel down-after-milliseconds {self.service}": int(self._down_after * 1000),
-            f"sentinel failover-timeout {self.service}": int(self._failover_timeout * 1000),
+            # It is also how long a split vote delays the next one.
+            f"sentinel failover-timeout {self.service}": 3000,
             f"sentinel parallel-syncs {self.service}": self._count,
         }
-        if self._password is not None:
-            config[f"sentinel auth-pass {self.service}"] = quoted(self._password)
         self.sentinels = [
             stack.enter_context(RedisServer(self._binary, sentinel=True, config=config))
             for _ in range(3)
