@@ -1,8 +1,8 @@
 """Which tests run, and what a failure shows.
 
 `pytest` runs the first part of the tests: at most `SETS` sets of parameters of each. The others
-have the mark ``rest``; `pytest -m ""` runs everything, and with ``--share 0/3`` a third of the rest.
-What a test needs beyond the extra `dev` is its mark ``needs``: see tests/needs.py.
+have the mark ``rest``; `pytest -m ""` runs everything. What a test needs beyond the extra `dev` is
+its mark ``needs``: see tests/needs.py.
 
 With ``CI=true`` a test that is skipped or left out is a failure, unless ``INTERLOCK_LATER="java
 hosts"`` names what it needs: CI runs it in a later step.
@@ -16,7 +16,6 @@ import signal
 import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
 import pytest
 from tests import needs
@@ -63,8 +62,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let the suite of tests/objects be played elsewhere, and the rest be shared out over runs."""
-    parser.addoption("--share", default="0/1", help="which of how many shares of the rest: 2/3")
+    """Let the suite of tests/objects be played elsewhere."""
     parser.addoption("--on", default="single", help="single, cluster, sentinel or tls")
 
 
@@ -95,11 +93,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             _lacked.update(lacking)
         else:
             kept[item] = None
-    share, of = map(int, config.getoption("share").split("/"))
     for item in _rest([*kept]):
         item.add_marker("rest")
-        if crc32(item.nodeid.encode()) % of != share:
-            del kept[item]
     if dropped := [item for item in items if item not in kept]:
         config.hook.pytest_deselected(items=dropped)
         items[:] = [*kept]
