@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .leftovers import PREFIX
-from .mistakes import Call, Condition, Mistake, Value
+from .mistakes import Call, Condition, Mistake, Result, Value
 from .process import ROOT
 from .run import Plan, Run
 
@@ -152,13 +152,13 @@ MUTANTS = (
     Mutant(
         "a semaphore gives what it does not have",
         "L-11",
-        Mistake("_core/semaphore_acquire", Value("left", "math.max($0, 0)", which=1)),
+        Mistake("_core/semaphore_acquire", Value("left", "math.max($0, 0)")),
         ("permits",),
     ),
     Mutant(
         "a repeated release of a permit counts twice",
         "L-11",
-        Mistake("_core/parts/once", Value("last", "nil", which=0)),
+        Mistake("_core/semaphore_change", Value("last", "''")),
         ("permits",),
         ("lost reply",),
         seconds=15,
@@ -179,13 +179,13 @@ MUTANTS = (
     Mutant(
         "a latch counts down by two",
         "L-11",
-        Mistake("_core/latch_count_down", Call("decr", "redis.call('decrby', $1, 2)")),
+        Mistake("_core/latch_change", Call("decr", "redis.call('decrby', $1, 2)")),
         ("latch",),
     ),
     Mutant(
         "a latch that has a count is set again",
         "L-11",
-        Mistake("_core/latch_try_set", Call("set", "redis.call('set', $1, $2)", which=0)),
+        Mistake("_core/latch_change", Value("sets", "how == 'make' or $0")),
         ("latch",),
     ),
     Mutant(
@@ -205,7 +205,7 @@ MUTANTS = (
     Mutant(
         "a waiter misses a setting that is cleared at once",
         "L-4",
-        Mistake("_core.objects.event:Event.lets", Condition("state mark None", "False")),
+        Mistake("_core.objects.gate:Gate.lets", Result("state.left <= 0")),
         ("event",),
         seconds=30,
         lanes=1,

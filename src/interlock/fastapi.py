@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 
 import interlock.asyncio
-from interlock._core.objects.semaphore import check_permits
+from interlock._core.objects.number import check_permits
 from interlock._naming import check_fields
 from interlock.asyncio import Client, Hold
 from interlock.errors import AcquireTimeoutError, ConfigError

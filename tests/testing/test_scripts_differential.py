@@ -61,6 +61,11 @@ _BY_NAME: dict[str, Callable[[random.Random], str | int]] = {
 _OF_SCRIPT: dict[tuple[str, str], Callable[[random.Random], str | int]] = {
     ("event_change", "how"): _choice("set", "clear"),
     ("leased_change", "how"): _choice("make", "set", "add", "delete"),
+    ("latch_change", "how"): _choice("make", "set up", "down", "delete"),
+    ("semaphore_acquire", "how"): _choice("take", "tell"),
+    ("semaphore_acquire", "permits"): _choice(0, 1, 2, "all"),
+    ("semaphore_change", "how"): _choice("1", "0", "new", "add", "undo", "make", "set", "delete"),
+    ("semaphore_change", "permits"): _choice(0, 1, 2),
     ("card_write", "number"): _choice(1, 2, 3),
 }
 

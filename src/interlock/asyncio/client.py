@@ -27,8 +27,7 @@ from interlock._core.objects import event as core_event
 from interlock._core.objects import permits as core_permits
 from interlock._core.objects import semaphore as core_semaphore
 from interlock._core.objects.leased_number import LeasedNumber
-from interlock._core.objects.named import Named, check_idle
-from interlock._core.objects.semaphore import check_permits
+from interlock._core.objects.number import Named, check_idle, check_permits
 from interlock._drivers.aio import AsyncDriver
 from interlock._drivers.awaited import end_by
 from interlock._drivers.background.log import (

@@ -249,7 +249,7 @@ class Semaphore(_Entering):
             raise
         return self
 
-    def _by_hand(self) -> core.Taking:
+    def _by_hand(self) -> core.Taking[bool]:
         limit = self._timeout
         return self._core.acquire(1, self._driver.session.clock() + limit, limit)
 

@@ -123,12 +123,12 @@ KINDS = {
         seen_at=limited_permits,
     ),
     "semaphore": Kind(
-        _scripts("semaphore", "acquire release undo drain change query"),
+        _scripts("semaphore", "acquire change"),
         names.semaphore_channel,
         type="string",
     ),
     "count_down_latch": Kind(
-        _scripts("latch", "try_set set_up count_down query delete"),
+        _scripts("latch", "change query"),
         names.latch_channel,
         type="string",
     ),

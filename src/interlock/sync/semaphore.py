@@ -241,7 +241,7 @@ class Semaphore(_Entering):
             raise
         return self
 
-    def _by_hand(self) -> core.Taking:
+    def _by_hand(self) -> core.Taking[bool]:
         limit = self._timeout
         return self._core.acquire(1, self._driver.session.clock() + limit, limit)
 

@@ -1,7 +1,7 @@
 -- event_change: set an event and tell the waiters, or clear it; once, however often the call arrives.
 --
 -- KEYS     event, request
--- ARGV     number, ttl, how, client, channel, idle, kept
+-- ARGV     number, ttl, how, idle, channel, client, kept
 --
 -- Returns  1
 -- Source   threading.Event.set and clear of Python 3.13

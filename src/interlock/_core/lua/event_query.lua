@@ -1,15 +1,15 @@
--- event_query: tell whether an event is set, and which setting was the last.
+-- event_query: tell whether an event is set, and which setting was the last; as latch_query.
 --
 -- KEYS     event
 -- ARGV     idle
 --
--- Returns  {1 when it is set, else 0; the mark of the last setting (nil: none lately)}
+-- Returns  {0 when it is set, else 1; the mark of the last setting (nil: none lately)}
 -- Source   threading.Event.is_set of Python 3.13
 -- Wire     the TTL; ours alone
 
 local state = redis.call('get', event)
 if not state then
-  return {0}
+  return {1, false}
 end
 local word, mark = string.match(state, '^(%l+) (%S+)$')
 if word ~= 'set' and word ~= 'clear' then
@@ -18,4 +18,4 @@ end
 if idle ~= '0' and word == 'set' then
   redis.call('pexpire', event, idle)
 end
-return {word == 'set' and 1 or 0, mark}
+return {word == 'set' and 0 or 1, mark}

@@ -1,17 +1,24 @@
--- semaphore_acquire: take permits if enough are free; a call that arrives twice takes them once.
+-- semaphore_acquire: take permits if enough are free, or all that are; once for each call.
+--
+-- To take none is to ask how many are free, and leaves nothing.
 --
 -- KEYS     semaphore, request, total?
--- ARGV     number, permits, ttl, named, idle, channel, told
+-- ARGV     number, ttl, how, permits, idle, channel, named
 --
 -- Returns  how many are free now, when taken; else {-1, the free ones (nil: no semaphore), all (nil:
---          not known)}, and the same with the number of free ones in front when taken, if they are to be *told*
--- Source   RSemaphore.tryAcquire, Redisson 4.7.0
+--          not known)}, and the same with the number of free ones in front when taken, if *how* is
+--          "tell"
+-- Source   RSemaphore.tryAcquire, drainPermits and availablePermits, Redisson 4.7.0
 -- Wire     the number, and the same on the channel when it is made; all else is ours alone
 
 local last = redis.call('get', request)
 if last and string.sub(last, 1, 12) >= number then
+  local taken = string.sub(last, 14)
+  if permits == 'all' then
+    return {0, tonumber(taken), false}
+  end
   local now_free = tonumber(redis.call('get', semaphore) or '') or 0
-  return string.sub(last, 14) == permits and now_free or {-1, false, false}
+  return taken == permits and now_free or {-1, false, false}
 end
 local free, made = redis.call('get', semaphore), false
 if not free and named ~= '' then
@@ -21,14 +28,14 @@ if not free and named ~= '' then
   end
   free, made = named, true
 end
-local left = tonumber(free or 0)
-if not left then
+if not tonumber(free or 0) then
   return redis.error_reply('WRONGTYPE this is not a number of permits')
 end
-left = left - permits
-if left >= 0 then
-  redis.call('decrby', semaphore, permits)
-  redis.call('set', request, number .. ' ' .. permits, 'px', ttl)
+local wanted = permits == 'all' and (free or '0') or permits
+local left = (free or 0) - wanted
+if left >= 0 and permits ~= '0' then
+  redis.call('decrby', semaphore, wanted)
+  redis.call('set', request, number .. ' ' .. wanted, 'px', ttl)
 end
 
 -- include: idle(semaphore, total)
@@ -36,7 +43,7 @@ end
 if made then
   redis.call(PUBLISH, channel, left >= 0 and left or free)
 end
-if left >= 0 and told ~= '1' then
+if left >= 0 and how ~= 'tell' then
   return left
 end
 local all = total and tonumber(redis.call('get', total) or '')

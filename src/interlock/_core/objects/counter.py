@@ -25,18 +25,18 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from interlock._core.model.effects import NEVER, Eval, Op, R, Step
+from interlock._core.model.forms import HOLE, Form
 from interlock._core.model.hold import ENDED, Hold
 from interlock._core.model.names import draw, request_latch
-from interlock._core.model.replication import Replication
 from interlock._core.queue.places import Line, nobody
 from interlock._core.scripts.locks import milliseconds
 from interlock.errors import InterlockError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from interlock._core.insight.observing import Wish
-    from interlock._core.model.forms import Form
+    from interlock._core.model.calls import Script
     from interlock._core.upkeep.session import Session
 
 
@@ -65,25 +65,21 @@ class Call(Hold):
     Attributes:
         request: its key; None if it changes nothing.
         finish: what the background sends if it was given up; None for its undo.
-        unknown: whether an earlier copy has no answer: it may still come.
         wants: permits that it waits for.
         wish: what operators are told of its wait.
     """
 
-    __slots__ = ("finish", "request", "unknown", "wants", "wish")
+    __slots__ = ("finish", "request", "wants", "wish")
 
     request: Request | None
     finish: Form | None
-    unknown: bool
     wants: int
     wish: Wish | None
 
     def begin(self, counter: Counter, request: Request | None, span: float) -> Self:
         """Begin; the background sends what finishes it for *span* seconds. Return this call."""
         lock: Any = counter
-        self.request, self.finish = request, None
-        self.unknown, self.wants = False, 0
-        self.wish = None
+        self.request, self.finish, self.wants, self.wish = request, None, 0, None
         return self.of(lock, nobody, f"$12\r\n{draw()}\r\n", span, False)
 
     @property
@@ -96,19 +92,9 @@ class Call(Hold):
         """Its number."""
         return self.packed[5:-2].encode()
 
-    def ask(self, now: float) -> None:
-        """Note that a copy is sent *now*."""
-        self.unknown = self.unknown or self.asking
-        self.sent_at, self.asking = now, True
-
-    def sent(self) -> Eval[Any]:
-        """Return what finishes it, which is also what its caller sends."""
-        assert self.finish is not None
-        return self.finish.of(self)
-
     def unsure(self) -> bool:
         """Return whether the background has to finish it."""
-        return self.request is not None and bool(self.valid_until or self.asking or self.unknown)
+        return self.request is not None and bool(self.valid_until or self.asking or self.resent)
 
     def over_by(self, now: float) -> float:
         """Return when the background is not to finish it any more."""
@@ -136,9 +122,14 @@ class Counter:
         key: of its value on the server; a subclass may have another one.
         channel: where its changes are announced.
         standing: by what its line is found; a leased semaphore of that name has the same channel.
+        beside: further keys of each change, of which the last *spare* may be missing, but for
+            what *whole* names.
     """
 
     kind: ClassVar[str]
+    changes: ClassVar[Mapping[str, Script[Any]]]
+    spare, whole = 0, ("set", "set up")
+    beside: tuple[str, ...] = ()
     channel: str
     place = ""
     in_turn, sides = True, False
@@ -183,89 +174,76 @@ class Counter:
     def settle(self, call: Call) -> None:
         """Note that *call* was answered: another one may use its key, unless a copy may come."""
         request = call.request
-        if request is not None and not call.unknown:
+        if request is not None and not call.resent:
             call.request = None  # first: a signal may strike
             self._free.append(request)
 
-    def form(self, call: Call, which: tuple[object, ...], make: Callable[[str], Form]) -> Form:
-        """Return the form of *call*, which does *which*; *make* makes it for the key."""
+    # The commands. All have the same arguments, and differ in *how*, and in one number at most.
+
+    def script(self, how: str) -> Script[Any]:
+        """Return the script that does *how*."""
+        del how
+        return self.changes[self.session.publish]
+
+    def _more(self) -> tuple[str | int, ...]:
+        """Return the last arguments of each change."""
+        return ()
+
+    def form(self, call: Call, how: str, *n: int | str) -> Form:
+        """Return what *call* sends to do *how*; made once for each key of requests."""
         request = call.request
         assert request is not None
-        form = request.forms.get(which)
+        form = request.forms.get((how, *n))
         if form is None:
             if len(request.forms) >= MOST_FORMS:
                 request.forms.clear()
-            form = request.forms[which] = make(request.key)
+            keys = (self.key, request.key, *self.beside)
+            args = (HOLE, self.ttl, how, *n, self.idle, self.channel, *self._more())
+            spare = 0 if how in self.whole else self.spare
+            form = request.forms[how, *n] = Form(self.script(how), keys, args, spare)
         return form
 
     def down(self, call: Call, depth: int) -> Eval[Any]:
-        """Return what finishes *call*, which was given up."""
+        """Return what finishes *call*, which was given up: an acquire is undone."""
         del depth
-        return (call.finish or self.undoing(call)).of(call)
+        return (call.finish or self.form(call, "undo", 0)).of(call)
 
-    def undoing(self, call: Call) -> Form:
-        """Return what undoes *call*."""
-        raise NotImplementedError
-
-    def confirmed(self, made: Eval[Any], granted: Callable[[Any], bool]) -> Eval[Any]:
-        """Return *made*; replicas are asked about what it takes, if the client wants that."""
-        policy = self.session.replicas
-        if policy is not None:
-            made = made.anew()
-            made.replication = Replication(policy, repr(self), granted, NEVER)
-        return made
-
-    def carried(
-        self,
-        which: tuple[object, ...],
-        make: Callable[[str], Form],
-        then: Callable[[Any], None] | None = None,
+    def change(
+        self, how: str, *n: int | str, then: Callable[[Any], None] | None = None
     ) -> Carried[Any]:
-        """Return the step of a call that does *which*, and is completed once it was begun.
-
-        *make* makes its form for the key of a request, and *then* is told the answer.
-        """
-        return Carried(self, which, make, then)
-
-    def sure(self, which: tuple[object, ...], make: Callable[[str], Form]) -> Op[Any]:
-        """Do *which* as part of another step; return the answer."""
-        call = self.new_call()
-        made = self.form(call, which, make).of(call)
-        answer = yield from self.session.persist(made, NEVER, call)
-        call.asking = False
-        self.settle(call)
-        return answer
+        """Return the step that does *how*, completed once it was begun; *then* is told the answer."""
+        return Carried(self, (how, *n), then)
 
 
 class Carried(Step[R]):
     """A call that counts once, and is completed once it has begun."""
 
-    __slots__ = ("_counter", "_make", "_then", "_which", "call")
+    __slots__ = ("_counter", "_then", "_which", "call")
 
     def __init__(
         self,
         counter: Counter,
-        which: tuple[object, ...],
-        make: Callable[[str], Form],
-        then: Callable[[Any], None] | None,
+        which: tuple[Any, ...],
+        then: Callable[[Any], None] | None = None,
     ) -> None:
-        self._counter, self._which, self._make, self._then = counter, which, make, then
+        self._counter, self._which, self._then = counter, which, then
         self.call = counter.new_call()
 
     def begin(self) -> Eval[Any]:
         """Return the call."""
         call, session = self.call, self._counter.session
-        self._prepare()
+        made = self._made()
         session.calls[call] = None
-        call.sent_at, call.asking = session.clock(), True
-        return call.sent()
+        call.ask(session.clock())
+        return made
 
-    def _prepare(self) -> None:
-        """Note what the background is to send; how messages are sent is known now."""
+    def _made(self) -> Eval[Any]:
+        """Return the call, which the background is to send, too: how messages are sent is known now."""
         call = self.call
         if call.finish is None:
-            call.finish = self._counter.form(call, self._which, self._make)
+            call.finish = self._counter.form(call, *self._which)
         call.valid_until = NEVER
+        return call.finish.of(call)
 
     def done(self, answer: Any) -> bool:
         """Take the answer."""
@@ -280,11 +258,10 @@ class Carried(Step[R]):
     def rest(self, failure: Exception | None) -> Op[R]:
         """Send it again after *failure*."""
         call, session = self.call, self._counter.session
-        made = call.sent()
         try:
-            answer = yield from session.persist(made, NEVER, call, failure)
+            answer = yield from session.persist(self._made(), NEVER, call, failure)
         except InterlockError as error:
-            if not (call.asking or call.unknown or getattr(error, "transient", False)):
+            if not (call.asking or call.resent or getattr(error, "transient", False)):
                 call.over = ENDED  # the server has refused it
                 session.calls.pop(call, None)
             raise
@@ -293,11 +270,11 @@ class Carried(Step[R]):
 
     def give_up(self) -> None:
         """Complete it without the caller."""
-        self._prepare()
+        _ = self._made()
         self._counter.session.give_up(self.call)
 
 
-class GiveBack(Step[bool]):
+class GiveBack(Carried[bool]):
     """The end of a block, which gives back once what it has.
 
     Args:
@@ -305,43 +282,30 @@ class GiveBack(Step[bool]):
         entry: the block's.
     """
 
-    __slots__ = ("_call", "_entry", "_step")
+    __slots__ = ("_entry",)
 
     def __init__(self, call: Call, entry: object) -> None:
-        self._call, self._entry = call, entry
+        counter: Any = call.lock
+        self._counter, self._then = counter, None
+        self.call, self._entry = call, entry
         self.result = False
 
-    def begin(self) -> Eval[Any] | None:
+    def begin(self) -> Any:
         """Return the release, unless somebody was faster, or the client has been closed."""
-        call = self._call
-        entries = call.entries
+        call, entries = self.call, self.call.entries
         if call.over is not None or not entries or not call.leave(self._entry or entries[-1]):
             return None
-        session = call.lock.session
-        call.sent_at, call.asking = session.clock(), True
-        return call.sent()
-
-    def done(self, answer: Any) -> bool:
-        """Take the answer."""
-        call = self._call
-        self.result, call.over = bool(answer), ENDED
-        counter: Any = call.lock
-        counter.settle(call)
-        counter.session.calls.pop(call, None)
-        return True
+        return super().begin()
 
     def rest(self, failure: Exception | None) -> Op[bool]:
         """Send it again after *failure*."""
-        call = self._call
-        if failure is None:
-            return False
-        made = call.sent()
-        answer = yield from call.lock.session.persist(made, NEVER, call, failure)
-        _ = self.done(answer)
+        if failure is not None:
+            made, session = self._made(), self._counter.session
+            _ = self.done((yield from session.persist(made, NEVER, self.call, failure)))
         return self.result
 
     def give_up(self) -> None:
         """Give it back without the caller."""
-        call = self._call
+        call = self.call
         if call.leave(self._entry) or not call.entries:
-            call.lock.session.give_up(call)
+            self._counter.session.give_up(call)

@@ -1,106 +1,110 @@
 """What waits at a gate: a latch or an event. All go on at once when it opens.
 
+Each opening has a mark. A waiter remembers the mark that it found when it came, and goes on when the
+gate is open or has another mark. So it does not miss an opening, even if the gate is closed again at
+once.
+
 Waiters of one client stand in one `Line`. A message rings the oldest one, who looks. What it found
 stands in the line: whoever it lets go on needs no look of his own.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from interlock._core.model.effects import NEVER, Op, Step
-from interlock._core.objects.counter import Call, Counter
+from interlock._core.model.effects import NEVER, Eval, Op, Step
+from interlock._core.objects.number import Number
 from interlock._core.queue.places import POLL
 from interlock._core.queue.waiting import news_for
 
 if TYPE_CHECKING:
-    from interlock._core.model.effects import Eval
+    from interlock._core.model.calls import Script
+    from interlock._core.objects.counter import Call
     from interlock._core.queue.places import Line
+    from interlock._core.scripts.gate import State
 
-S = TypeVar("S")
 NOTE_KEPT = 60.0
 """Seconds, besides two looks, for which is told how the gate was opened last: all look by then."""
 
 
-class Gate(Counter, Generic[S]):
-    """A gate, for one client; *S* is what the server tells of it."""
+class Gate(Number):
+    """A gate, for one client.
+
+    Attributes:
+        query: the script that tells its state, and needs *seen*, of which the last may be missing.
+        shown: whether operators are told who waits for it.
+    """
 
     in_turn = False
     shown = True
-    """Whether operators are told who waits for it."""
+    query: ClassVar[Script[State]]
     note_ttl = round(1000 * (NOTE_KEPT + 2 * POLL))
 
-    @abstractmethod
-    def looking(self) -> Eval[S]:
+    def _more(self) -> tuple[str | int, ...]:
+        return self.session.client_id, self.note_ttl
+
+    def looking(self) -> Eval[State]:
         """Return the script that tells its state."""
+        return Eval(self.query, (self.key, *self.beside), (self.idle,), spare_keys=self.spare)
 
-    @abstractmethod
-    def is_open(self, state: S) -> bool:
-        """Return whether nobody who comes and finds *state* has to wait."""
-
-    @abstractmethod
-    def lets(self, came: S, state: S, unseen: float) -> bool:
+    def lets(self, came: State, state: State, unseen: float) -> bool:
         """Return whether somebody who came when it was as *came* goes on, since it is as *state*.
 
         Nobody had looked for the *unseen* seconds before. It may raise.
         """
+        del unseen
+        return state.left <= 0 or (state.mark is not None and state.mark != came.mark)
 
     def prepare(self) -> Op[None] | None:
         """Return what comes before the first look; None for nothing."""
         return None
 
-    def wait(self, deadline: float) -> Waiting[S]:
+    def wait(self, deadline: float) -> Waiting:
         """Return the step that waits until it opens, or *deadline*; it tells whether it opened."""
         return Waiting(self, deadline)
 
-    def state(self) -> Op[S]:
+    def state(self) -> Op[State]:
         """Ask for its state."""
         before = self.prepare()
         if before is not None:
             yield from before
-        found: S = yield from self.session.persist(self.looking(), NEVER)
+        found: State = yield from self.session.persist(self.looking(), NEVER)
         return found
 
 
-class Waiting(Step[bool], Generic[S]):
+class Waiting(Step[bool]):
     """One wait at *gate* until *deadline*."""
 
-    __slots__ = ("_call", "_came", "_deadline", "_gate", "_seen_at")
+    __slots__ = ("_before", "_call", "_came", "_deadline", "_gate", "_seen_at")
 
-    def __init__(self, gate: Gate[S], deadline: float) -> None:
+    def __init__(self, gate: Gate, deadline: float) -> None:
         self._gate, self._deadline = gate, deadline
         self._call: Call | None = None
         self._came: Any = None
         self._seen_at = 0.0
         self.result = False
 
-    def begin(self) -> Eval[S] | None:
+    def begin(self) -> Eval[State] | None:
         """Return the first look, which everybody makes: an earlier opening is not for him."""
-        gate = self._gate
-        if gate.prepare() is not None:
-            return None
-        self._seen_at = gate.session.clock()
-        return gate.looking()
+        self._before = self._gate.prepare()
+        self._seen_at = self._gate.session.clock()
+        return self._gate.looking() if self._before is None else None
 
-    def done(self, answer: Any) -> bool:
+    def done(self, answer: State) -> bool:
         """Take what was found; return whether the gate is open."""
-        self._came = answer
-        self.result = self._gate.is_open(answer)
+        self._came, self.result = answer, answer.left <= 0
         return self.result
 
     def rest(self, failure: Exception | None) -> Op[bool]:
         """Look, or look again after *failure*; and wait."""
         gate, session = self._gate, self._gate.session
         if self._came is None:
-            before = gate.prepare() if failure is None else None
-            if before is not None:
-                yield from before
+            if self._before is not None:
+                yield from self._before
             call = self._call = gate.new_wait()
             call.sent_at, self._seen_at = self._seen_at, session.clock()
-            if self.done(
-                (yield from session.attempt(gate.looking(), self._deadline, call, failure))
-            ):
+            look = session.attempt(gate.looking(), self._deadline, call, failure)
+            if self.done((yield from look)):
                 return True
         if session.clock() < self._deadline:
             self.result = yield from self._wait()

@@ -38,7 +38,7 @@ from interlock._core.model.names import (
     semaphore_channel,
     shares_channels,
 )
-from interlock._core.objects.semaphore import check_permits
+from interlock._core.objects.number import check_permits
 from interlock._core.scripts.locks import milliseconds, remember
 from interlock._core.scripts.permits import (
     LEASED_ACQUIRE,
@@ -323,7 +323,7 @@ class LeasedPermits(Permits):
         """Take the *answer* to a try, as of a lock; warn if there can never be enough."""
         if super().granted(hold, answer):
             return True
-        self.number.note_wanted(self.n)
+        self.number.warn_too_many(self.n, self.number.number)
         return False
 
     def wait(self, hold: Hold, deadline: float) -> Op[bool]:

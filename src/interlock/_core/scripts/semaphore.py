@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from interlock._core.scripts.loader import Variants, load
+from interlock._core.scripts.loader import Variants
 from interlock._core.scripts.script import ReplyShapeError, done, number
 
 
@@ -29,19 +29,11 @@ def taken_or_not(reply: Any) -> int | Numbers:
         return answer
     try:
         left, free, total = reply
-        return Numbers(number(left), _permits(free), _permits(total))
+        free, total = (None if each is None else number(each) for each in (free, total))
+        return Numbers(number(left), free, total)
     except (TypeError, ValueError):
         raise ReplyShapeError(f"expected numbers of permits, got {reply!r}") from None
 
 
-def _permits(reply: object) -> int | None:
-    """Read a number of permits; nil where there is no semaphore."""
-    return None if reply is None else number(reply)
-
-
 SEMAPHORE_ACQUIRE: Final = Variants("semaphore_acquire", taken_or_not)
-SEMAPHORE_RELEASE: Final = Variants("semaphore_release", done)
-SEMAPHORE_UNDO: Final = Variants("semaphore_undo", done)
-SEMAPHORE_DRAIN: Final = load("semaphore_drain", number)
 SEMAPHORE_CHANGE: Final = Variants("semaphore_change", done)
-SEMAPHORE_QUERY: Final = Variants("semaphore_query", taken_or_not)
