@@ -172,7 +172,7 @@ MUTANTS = (
     Mutant(
         "leased permits are not renewed",
         "L-3",
-        Mistake("_core/leased_renew", Call("zadd", "redis.call('zscore', $1, $3)")),
+        Mistake("_core/permits_renew", Call("zadd", "redis.call('zscore', $1, $3)")),
         ("leased",),
         seconds=15,
     ),

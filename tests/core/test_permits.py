@@ -10,16 +10,15 @@ import pytest
 import redis.exceptions
 
 from interlock._core.scripts.permits import (
-    LEASED_ACQUIRE,
     LEASED_ASK,
     LEASED_RELEASE,
-    LIMITED_ACQUIRE,
+    LEASED_TRY,
     LIMITED_ASK,
     LIMITED_RELEASE,
-    LIMITED_RENEW,
+    LIMITED_TRY,
     leased_break,
-    leased_renew,
     limited_query,
+    permits_renew,
 )
 
 if TYPE_CHECKING:
@@ -101,17 +100,29 @@ class Server:
 
     def ask(self, who: str, *more: Any, lease: int = LEASE) -> Any:
         """Let *who* ask for permits or a place."""
-        return self.run(1, lease, who, self.channel, *self.more, *more)
+        return self.run(1, lease, who, self.channel, *self.more, "1", *more)
 
     def release(self, who: str, *how: str) -> Any:
         """Let *who* give back what it has."""
         return self.run(2, who, self.channel, *how)
 
+    def ids(self, who: str) -> str:
+        """Return the ids of the permits of *who*, with spaces between them."""
+        raise NotImplementedError
+
+    def renew(self, *who: str, lease: int = LEASE) -> list[int]:
+        """Let all *who* be renewed."""
+        call = permits_renew([self.permits] * len(who), lease / 1000, list(map(self.ids, who)))
+        found: list[int] = self.client.eval(
+            call.script.text, len(call.keys), *call.keys, *call.args
+        )
+        return found
+
 
 class Limited(Server):
     """A limit of two."""
 
-    kind, scripts = "limited", (LIMITED_ACQUIRE, LIMITED_ASK, LIMITED_RELEASE)
+    kind, scripts = "limited", (LIMITED_TRY, LIMITED_ASK, LIMITED_RELEASE)
     own = (f"interlock_limited:{{{NAME}}}",)
     channel = f"interlock_limited_waiting:{{{NAME}}}"
 
@@ -119,17 +130,17 @@ class Limited(Server):
         """Return the id of a hold of *n* permits."""
         return holder(client, number, (f"*{n}" if n > 1 else "") + f"%{limit}")
 
-    def renew(self, *who: str, lease: int = LEASE) -> list[int]:
-        """Let all *who* be renewed."""
-        keys = [self.permits] * len(who)
-        found: list[int] = self.client.eval(LIMITED_RENEW.text, len(keys), *keys, lease, *who)
-        return found
+    def ids(self, who: str) -> str:
+        """Return the ids of the permits of *who*, with spaces between them."""
+        client, _, number = who.partition(":")
+        n = int(number.partition("*")[2].partition("%")[0] or 1)
+        return " ".join(f"{client}:{number[:12]}.{each}" for each in range(n))
 
 
 class Leased(Server):
     """A leased semaphore of two permits."""
 
-    kind, scripts = "leased", (LEASED_ACQUIRE, LEASED_ASK, LEASED_RELEASE)
+    kind, scripts = "leased", (LEASED_TRY, LEASED_ASK, LEASED_RELEASE)
     own = (NAME, f"{{{NAME}}}:timeout")
     channel = f"redisson_sc:{{{NAME}}}"
 
@@ -143,18 +154,10 @@ class Leased(Server):
         return holder(client, number, f"*{n}" if n > 1 else "")
 
     def ids(self, who: str) -> str:
-        """Return the ids of the permits of *who*, in hex."""
+        """Return the ids of the permits of *who*, in hex, with spaces between them."""
         client, number = who.replace("-", "")[:16], who.partition(":")[2]
         n = int(number.partition("*")[2] or 1)
-        return "".join(f"{client}{number[:12]}{each:04}" for each in range(n))
-
-    def renew(self, *who: str, lease: int = LEASE) -> list[int]:
-        """Let all *who* be renewed."""
-        call = leased_renew([NAME] * len(who), lease / 1000, list(map(self.ids, who)))
-        found: list[int] = self.client.eval(
-            call.script.text, len(call.keys), *call.keys, *call.args
-        )
-        return found
+        return " ".join(f"{client}{number[:12]}{each:04}" for each in range(n))
 
     def free(self) -> int:
         """Return the number."""
@@ -438,8 +441,8 @@ def test_without_the_queue_it_is_taken_or_refused(at: Any) -> None:
         script = at.scripts[which]["PUBLISH"].text
         return at.client.eval(script, len(keys), *keys, *args)
 
-    assert run(1, LEASE, held, at.channel, *at.more) == HELD
-    assert run(1, LEASE, other, at.channel, *at.more)[2:] == [0, 0, b"", b"0"]
+    assert run(1, LEASE, held, at.channel, *at.more, "1") == HELD
+    assert run(1, LEASE, other, at.channel, *at.more, "1")[2:] == [0, 0, b"", b"0"]
     assert run(0, LEASE, other, at.channel, *at.more) > 0
     assert run(2, held, at.channel) == 1
     assert at.held() == 0

@@ -108,14 +108,14 @@ KINDS = {
     "multi_lock": Kind(),
     "red_lock": Kind(),
     "leased_semaphore": Kind(
-        _scripts("leased", "acquire ask release renew query change"),
+        _scripts("leased", "ask release query change") + _scripts("permits", "renew"),
         names.semaphore_channel,
         forced.leased_semaphore,
         type="zset",
         seen_at=names.permit_leases,
     ),
     "limited": Kind(
-        _scripts("limited", "acquire ask release renew query"),
+        _scripts("limited", "ask release query") + _scripts("permits", "renew"),
         limited_channel,
         forced.limited,
         limited_permits,

@@ -41,16 +41,15 @@ from interlock._core.model.names import (
 from interlock._core.objects.number import check_permits
 from interlock._core.scripts.locks import milliseconds, remember
 from interlock._core.scripts.permits import (
-    LEASED_ACQUIRE,
     LEASED_ASK,
     LEASED_RELEASE,
-    LIMITED_ACQUIRE,
+    LEASED_TRY,
     LIMITED_ASK,
     LIMITED_RELEASE,
-    LIMITED_RENEW,
+    LIMITED_TRY,
     leased_break,
-    leased_renew,
     limited_query,
+    permits_renew,
 )
 from interlock.errors import ConfigError
 from interlock.options import check_text
@@ -91,16 +90,11 @@ class Permit(Hold):
 class _LateForm:
     """A form that is made when the first hold needs it: then it is known how messages are sent."""
 
-    __slots__ = ("_lease",)
-
-    def __init__(self, lease: float) -> None:
-        self._lease = lease
+    __slots__ = ()
 
     def of(self, hold: Hold) -> Eval[Any]:
         """Return the call for *hold*."""
-        lock: Any = hold.lock
-        call: Eval[Any] = lock.keep_try(self._lease).of(hold)
-        return call
+        return hold.lock.call(hold, hold.lease, 1)
 
 
 class Permits(Lock):
@@ -111,8 +105,15 @@ class Permits(Lock):
         name: what the user calls it.
         key: of the name on the server.
         n: how many one acquire takes.
+
+    Attributes:
+        permits: the key of the zset of those that are held.
+        idle: seconds after its last use when it ends; 0 for never.
+        tries, asks, releases: its scripts; to try leaves no place.
     """
 
+    permits: str
+    idle = 0.0
     tries: ClassVar[Mapping[str, Script[Any]]]
     asks: ClassVar[Mapping[str, Script[Any]]]
     releases: ClassVar[Mapping[str, Script[Any]]]
@@ -163,39 +164,38 @@ class Permits(Lock):
         return ()
 
     def _entering(self, lease: float, depth: int) -> Any:
-        del depth
-        return _LateForm(lease)
+        del lease, depth
+        return _LateForm()
 
-    def keep_try(self, lease: float) -> Form:
-        """Return the form of the first try with a usual *lease*, which is made once."""
-        self._enter = self._trying(lease)
-        return self._enter
-
-    def _trying(self, lease: float) -> Form:
-        args = (milliseconds(lease), HOLE, self.channel, *self._more())
+    def _form(self, scripts: Mapping[str, Script[Any]], *args: str | int) -> Form:
         keys = self._with_queue(*self._keys())
-        return Form(self.tries[self.session.publish], keys, args, self._spare())
+        return Form(scripts[self.session.publish], keys, args, self._spare())
 
     def call(self, hold: Hold, lease: float, depth: int) -> Eval[Any]:
         """Return the script by which *hold* gets permits, unless somebody waits."""
         del depth
-        if hold.renewed:
-            return self._enter.of(hold)
         form = self._forms.get(("try", lease))
         if form is None:
-            form = self._keep(("try", lease), self._trying(lease))
+            args = milliseconds(lease), HOLE, self.channel, *self._more()
+            form = self._keep(("try", lease), self._form(self.tries, *args))
+        if hold.renewed:
+            self._enter = form
         return form.of(hold)
 
     def _asking(self, lease: float, deaf: str) -> Form:
-        args = (milliseconds(lease), HOLE, self.channel, *self._more(), *deaf)
-        keys = self._with_queue(*self._keys())
-        return Form(self.asks[self.session.publish], keys, args, self._spare())
+        args = milliseconds(lease), HOLE, self.channel, *self._more(), "1"
+        return self._form(self.asks, *args, *deaf)
 
     def _leaving(self, depth: int, how: str) -> Form:
         del depth
-        args: tuple[str | int, ...] = (HOLE, self.channel, *([how] if how else []))
-        keys = self._with_queue(*self._keys())
-        return Form(self.releases[self.session.publish], keys, args, self._spare())
+        return self._form(self.releases, HOLE, self.channel, *how)
+
+    def renewing(self, group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
+        """Return the script that keeps the permits of *group* for *lease* seconds."""
+        locks: list[Any] = [hold.lock for hold in group]
+        ids = [" ".join(lock.ids_of(hold)) for lock, hold in zip(locks, group, strict=True)]
+        semaphores = [lock.key for lock in locks] if self.idle else ()
+        return permits_renew([lock.permits for lock in locks], lease, ids, self.idle, semaphores)
 
     def excludes(self, hold: Any) -> bool:
         """Return False: nobody need hold all."""
@@ -225,13 +225,13 @@ class LimitedPermits(Permits):
     """
 
     kind = "limit"
-    tries, asks, releases = LIMITED_ACQUIRE, LIMITED_ASK, LIMITED_RELEASE
+    tries, asks, releases = LIMITED_TRY, LIMITED_ASK, LIMITED_RELEASE
     _queue_of = staticmethod(limited_queue)
 
     def __init__(self, session: Session, name: str, key: str, limit: int) -> None:
         self.limit = limit
         super().__init__(session, name, key)
-        self.key = limited_permits(key)
+        self.key = self.permits = limited_permits(key)
         self.renewed_with = f"limited {self.renewed_with}"
 
     channel_of = staticmethod(limited_channel)
@@ -255,11 +255,6 @@ class LimitedPermits(Permits):
         found: int = yield from self.session.persist(limited_query(self.named), NEVER)
         return found
 
-    def renewing(self, group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
-        """Return the script that keeps the permits of *group* for *lease* seconds."""
-        keys, members = [hold.lock.key for hold in group], [hold.member for hold in group]
-        return Eval(LIMITED_RENEW, tuple(keys), (milliseconds(lease), *members))
-
 
 class LeasedPermits(Permits):
     """Permits of Redisson's leased semaphore.
@@ -270,7 +265,7 @@ class LeasedPermits(Permits):
 
     kind = "leased semaphore"
     gone = GIVEN_BACK
-    tries, asks, releases = LEASED_ACQUIRE, LEASED_ASK, LEASED_RELEASE
+    tries, asks, releases = LEASED_TRY, LEASED_ASK, LEASED_RELEASE
     _queue_of = staticmethod(leased_queue)
     channel_of = staticmethod(semaphore_channel)
 
@@ -283,7 +278,7 @@ class LeasedPermits(Permits):
         *,
         number: LeasedNumber,
     ) -> None:
-        self.number, self.idle = number, number.seconds
+        self.number, self.idle, self.permits = number, number.seconds, permit_leases(key)
         super().__init__(session, name, key, n)
         self.renewed_with = f"leased {self.idle} {self.renewed_with}"
 
@@ -299,7 +294,7 @@ class LeasedPermits(Permits):
         return LeasedPermits(self.session, self.name, self.key, n, number=self.number)
 
     def _keys(self) -> tuple[str, ...]:
-        return self.key, permit_leases(self.key)
+        return self.key, self.permits
 
     def _more(self) -> tuple[str | int, ...]:
         return self.number.makes, self.number.idle
@@ -313,11 +308,6 @@ class LeasedPermits(Permits):
         client, _, number = permit.member.partition(":")
         head = client.replace("-", "")[:16].ljust(16, "0")
         return tuple(f"{head}{number[:12]}{each:04}" for each in range(self.n))
-
-    def renewing(self, group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
-        """Return the script that keeps the permits of *group* for *lease* seconds."""
-        keys, ids = [hold.lock.key for hold in group], [hold.holder for hold in group]
-        return leased_renew(keys, lease, ids, idle=self.idle)
 
     def granted(self, hold: Hold, answer: Any) -> bool:
         """Take the *answer* to a try, as of a lock; warn if there can never be enough."""
@@ -374,7 +364,8 @@ class LeasedPermits(Permits):
         Source:
             RPermitExpirableSemaphore.updateLeaseTime, which may also shorten it.
         """
-        call = leased_renew([self.key], lease, [permit_id], idle=self.idle)
+        semaphores = [self.key] if self.idle else ()
+        call = permits_renew([self.permits], lease, [permit_id], self.idle, semaphores)
         if (yield from self.session.persist(call, NEVER)) != [True]:
             raise self._not_held(permit_id)
 

@@ -27,16 +27,15 @@ def _counts(reply: object) -> tuple[int, int]:
     return number(free), number(held)
 
 
-LIMITED_ACQUIRE: Final = Variants("limited_acquire", grant_or_left)
+LIMITED_TRY: Final = Variants("limited_ask", grant_or_left)
 LIMITED_ASK: Final = Variants("limited_ask", held_or_refused)
 LIMITED_RELEASE: Final = Variants("limited_release", freed)
-LIMITED_RENEW: Final = load("limited_renew", kept)
-LEASED_ACQUIRE: Final = Variants("leased_acquire", grant_or_left)
+LEASED_TRY: Final = Variants("leased_ask", grant_or_left)
 LEASED_ASK: Final = Variants("leased_ask", held_or_refused)
 LEASED_RELEASE: Final = Variants("leased_release", freed)
 LEASED_QUERY: Final = Variants("leased_query", _counts)
 LEASED_CHANGE: Final = Variants("leased_change", done)
-_LEASED_RENEW: Final = load("leased_renew", kept)
+_RENEW: Final = load("permits_renew", kept)
 _LIMITED_QUERY: Final = load("limited_query", number)
 _LIMITED_BREAK: Final = Variants("limited_release", broken)
 _LEASED_BREAK: Final = Variants("leased_release", broken)
@@ -50,8 +49,7 @@ def limited_query(name: str) -> Eval[int]:
 def limited_break(name: str, holder: str, publish: str) -> Eval[int]:
     """Give back the permit of *holder* of the limit at the key *name*; see `leased_break`."""
     queue = () if shares_channels(name) else (limited_queue(name),)
-    args = (holder, limited_channel(name), "-")
-    keys = (limited_permits(name), *queue)
+    keys, args = (limited_permits(name), *queue), (holder, limited_channel(name), "-")
     return Eval(_LIMITED_BREAK[publish], keys, args, spare_keys=len(queue))
 
 
@@ -66,16 +64,17 @@ def leased_break(semaphore: str, permit: str, publish: str) -> Eval[int]:
     return Eval(_LEASED_BREAK[publish], keys, args, spare_keys=len(queue))
 
 
-def leased_renew(
-    semaphores: Sequence[str], lease: float, ids: Sequence[str], *, idle: float = 0.0
+def permits_renew(
+    permits: Sequence[str],
+    lease: float,
+    ids: Sequence[str],
+    idle: float = 0.0,
+    semaphores: Sequence[str] = (),
 ) -> Eval[list[bool]]:
-    """Keep permits for another *lease*, one set of ids for each of *semaphores*.
+    """Keep permits for another *lease*: of each of the keys *permits* those with some *ids*.
 
-    With *idle*, keep the semaphores for so many seconds. Return for each set whether it is still
-    held.
+    With *idle*, keep the *semaphores* for so many seconds. Return for each of the keys whether its
+    permits are still held.
     """
-    keys = tuple(map(permit_leases, semaphores))
-    kept_for = 0
-    if idle:
-        keys, kept_for = (*keys, *semaphores), milliseconds(idle)
-    return Eval(_LEASED_RENEW, keys, (milliseconds(lease), kept_for, *ids))
+    keys, kept_for = (*permits, *semaphores), milliseconds(idle) if idle else 0
+    return Eval(_RENEW, keys, (milliseconds(lease), kept_for, *ids))

@@ -1,4 +1,5 @@
--- permits_ask (part): take permits, or find out that they are held already; else stand in the queue.
+-- permits_ask (part): take permits, or find out that they are held already; else stand in the queue,
+-- if that is what the holder wants.
 --
 -- Who stands in the queue and finds enough lets in the first. A newcomer only joins: permits may be
 -- left to Java for a moment.
@@ -8,16 +9,13 @@ local function have()
   if queue then
     redis.call('zrem', queue, holder, holder .. '?')
   end
-  return {'', ''}
+  return stands ~= '' and {'', ''} or nil
 end
 expire()
-if holds(holder) or not queue and fits(holder) then
+if holds(holder) then
   return have()
 end
-if not queue then -- its user has no right to it, or the slot is moving just now
-  return {left_for(nil), now, 0, 0, '', '0'}
-end
-local score, one = redis.call('zscore', queue, member), nil
+local score, one = queue and stands ~= '' and redis.call('zscore', queue, member), nil
 if score then
   local _, _, mine, front = advance('', '0', member)
   if mine or nobody and fits(holder) then
@@ -25,17 +23,20 @@ if score then
   end
   one = front
 else
-  one = first()
+  one = queue and first()
   if not one and fits(holder) then
     return have()
   end
 end
-
--- include: join
-
 local left = left_for(one)
+if stands == '' then
+  return left
+end
+if not queue then -- its user has no right to it, or the slot is moving just now
+  return {left, now, 0, 0, '', '0'}
+end
 
--- include: pace
+-- include: join, pace
 
 if joined == 1 then
   return {left, now, 1, 1, '', place}

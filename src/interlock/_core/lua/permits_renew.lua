@@ -1,4 +1,4 @@
--- leased_renew: renew many permits, each only if all its ids are still held.
+-- permits_renew: renew the permits of many holders, of each only if all its permits are still held.
 --
 -- A key of another type is a lost permit. The other permits are still renewed: hence pcall.
 --
@@ -8,7 +8,7 @@
 -- KEYS     leases...
 -- ARGV     #lease, #idle, ids...
 --
--- Returns  a list: 1 for a permit that is kept, 0 for one that is lost
+-- Returns  a list: 1 for a holder that keeps its permits, 0 for one that has lost them
 -- Source   RPermitExpirableSemaphore.updateLeaseTime, Redisson 4.7.0; never shortens a lease
 -- Wire     the scores, and the TTL of the keys
 
@@ -18,13 +18,14 @@ end
 
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local KEEP = 10000 -- milliseconds that a limit outlasts its permits, as in limited
 local kept = {}
-local permits = #ARGV - 2
-for i = 1, permits do
+local holders = #ARGV - 2
+for i = 1, holders do
   leases = KEYS[i]
   local members, held = {}, 1
-  for id in ARGV[i + 2]:gmatch(('%x'):rep(32)) do
-    local member = raw(id)
+  for id in ARGV[i + 2]:gmatch('%S+') do
+    local member = id:find(':') and id or raw(id)
     local score = redis.pcall('zscore', leases, member)
     local ends = type(score) == 'string' and tonumber(score) or 0
     if ends <= now then
@@ -38,10 +39,13 @@ for i = 1, permits do
     for _, member in ipairs(members) do
       redis.call('zadd', leases, now + lease, member)
     end
-    if idle > 0 and KEYS[permits + i] then
+    local ttl = redis.call('pttl', leases)
+    if idle > 0 and KEYS[holders + i] then
       redis.call('pexpire', leases, idle)
-      leases = KEYS[permits + i]
+      leases = KEYS[holders + i]
       redis.call('pexpire', leases, idle)
+    elseif ttl >= 0 and ttl < lease + KEEP then
+      redis.call('pexpire', leases, lease + KEEP)
     end
   end
   kept[i] = held
