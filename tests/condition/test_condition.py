@@ -59,7 +59,7 @@ async def _woken(owner: Owner, condition: Any, waiting: asyncio.Task[Any]) -> No
     await owner.do(condition.release)
 
 
-@pytest.mark.parametrize("kind", ["lock", "fenced_lock", "spin_lock", "read", "write"])
+@pytest.mark.parametrize("kind", ["lock", "fenced_lock", "spin_lock", "write"])
 async def test_a_block_of_the_lock_is_the_conditions(redis_url: str, kind: str) -> None:
     """Who holds the lock, by whatever object, waits and notifies; blocks end what they began."""
     async with interlock.asyncio.connect(redis_url) as client:
@@ -261,11 +261,12 @@ def test_a_lock_without_conditions_is_refused(redis_url: str) -> None:
         plain = [client.lock(name) for name in "abc"]
         group = client.group_lock("the name", ["one"])
         both, most = client.multi_lock(*plain), client.red_lock(*plain)
-        for lock in (client.fair_lock("the name"), group, both, most):
+        reads = client.read_write_lock("the name").read
+        for lock in (client.fair_lock("the name"), group, reads, both, most):
             with pytest.raises(interlock.ConfigError) as caught:
                 client.condition(lock)
             told = str(caught.value)
-            assert "needs a plain, fenced, spin, read or write lock, got" in told
+            assert "needs a plain, fenced, spin or write lock, got" in told
             assert f"{lock.name!r}: make it of a client.lock" in told
 
 

@@ -26,11 +26,8 @@ if TYPE_CHECKING:
 NAME = "the name"
 KEY = condition_key(NAME, "news")
 HOLDER, NEXT = "a:000000000001", "a:000000000002"
-KINDS = ["lock", "fenced", "write", "read"]
-WAITS = {
-    "lock": scripts.WAIT, "fenced": scripts.FENCED_WAIT,
-    "write": scripts.WRITE_WAIT, "read": scripts.READ_WAIT,
-}  # fmt: skip
+KINDS = ["lock", "fenced", "write"]
+WAITS = {"lock": scripts.WAIT, "fenced": scripts.FENCED_WAIT, "write": scripts.WRITE_WAIT}
 
 
 class Server:
@@ -39,7 +36,7 @@ class Server:
     def __init__(self, client: redis.Redis, kind: str = "lock") -> None:
         self.client, self.kind = client, kind
         self.side = ":write" if kind == "write" else ""
-        self.channel = (read_write_channel if kind in ("read", "write") else lock_channel)(NAME)
+        self.channel = (read_write_channel if kind == "write" else lock_channel)(NAME)
         self.queue_key = waiting_queue(self.channel)
         self._listening = client.pubsub()
 
@@ -61,7 +58,7 @@ class Server:
     def hold(self, holder: str = HOLDER, depth: int = 1) -> str:
         """Let *holder* hold the lock; return its id there."""
         fields: dict[str, Any] = {holder + self.side: depth}
-        if self.kind in ("read", "write"):
+        if self.kind == "write":
             fields["mode"] = self.kind
         self.client.hset(NAME, mapping=fields)
         self.client.pexpire(NAME, 60_000)
@@ -72,8 +69,7 @@ class Server:
         name, deaf = member.rstrip("?"), member[len(member.rstrip("?")) :]
         keys = [NAME, KEY]
         keys += [fence_token(NAME)] if self.kind == "fenced" else []
-        keys += [f"{{{NAME}}}:{holder}:rwlock_timeout:1"] if self.kind == "read" else []
-        keys += [reader_coming(NAME)] if self.kind in ("read", "write") else []
+        keys += [reader_coming(NAME)] if self.kind == "write" else []
         args: list[Any] = [holder + self.side, self.channel, how, name + self.side + deaf]
         args += [0, 0] if self.kind == "fenced" else []
         return self._run(WAITS[self.kind], [*keys, self.queue_key], args)
@@ -149,7 +145,7 @@ def test_a_wait_stands_and_hands_the_lock_on(make: Callable[[str], Server], kind
     assert 59_000 < at.client.pttl(KEY) <= 60_000
     assert at.holders() == {other}
     assert at.queue() == [f"-{other}"]
-    [(who, told)] = at.heard() if kind != "read" else [at.heard()[0]]
+    [(who, told)] = at.heard()
     assert who == "b"
     number, _, token, open_ = told.split("|")
     assert (number, open_) == (other.partition(":")[2], "1")
@@ -219,8 +215,7 @@ def test_the_first_who_listen_move_to_the_queue(make: Callable[[str], Server], k
     assert at.row() == [f"{each}{at.side}" for each in ("a:5", "c:6")]
     assert 8_000 < at.client.pttl(at.queue_key) <= 10_000
     assert at.holders() == {holder}
-    # The grant has a message. Only readers may come in at once.
-    assert at.heard() == ([("a", ""), ("c", "")] if kind == "read" else [])
+    assert at.heard() == []  # the grant has a message
 
 
 def test_who_cannot_listen_moves_too(at: Server) -> None:

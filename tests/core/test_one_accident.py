@@ -236,27 +236,3 @@ def test_a_small_wish_asks_behind_a_bigger_one(client: Client, pool: ThreadPoolE
     semaphore.release()
     semaphore.release(2)
     assert big.result(PROMPT)
-
-
-def test_a_reader_that_a_reader_notifies_comes_in_beside_others(
-    client: Client, other: Client, pool: ThreadPoolExecutor
-) -> None:
-    """It need not wait for its next look."""
-    heard: list[float] = []
-
-    def wait() -> None:
-        condition = client.condition(client.read_write_lock("rw").read)
-        with condition:
-            assert condition.wait(timeout=60)
-            heard.append(time.monotonic())
-
-    waiting = pool.submit(wait)
-    wait_until(lambda: bool(client._driver.session.lines), PROMPT, "it waits")
-    time.sleep(0.6)  # the middle between two looks
-    with other.read_write_lock("rw").read:
-        condition = other.condition(other.read_write_lock("rw").read)
-        with condition:
-            condition.notify()
-        left = time.monotonic()
-        waiting.result(PROMPT)
-    assert heard[0] - left < 0.7

@@ -62,7 +62,7 @@ def locks_of(client: interlock.Client) -> list[interlock.Lock]:
     """Return locks of *client* whose conditions have other scripts than a plain lock's."""
     both = client.read_write_lock("locks:of a condition")
     others = (client.fenced_lock, client.spin_lock)
-    return [both.read, both.write, *[each(f"locks:{each.__name__}") for each in others]]
+    return [both.write, *[each(f"locks:{each.__name__}") for each in others]]
 
 
 class Overheard:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.objects.stage import Stage
     from tests.objects.worlds import Actor
 
-WITHOUT = {"fair", "group", "multi", "together", "red"}
+WITHOUT = {"fair", "group", "read", "multi", "together", "red"}
 over_each = pytest.mark.parametrize(
     "kind", [kind for kind in KINDS if kind.name not in WITHOUT], ids=lambda kind: kind.name
 )

@@ -138,8 +138,7 @@ KINDS = {
         _LOCK
         + _scripts("condition", "wait notify look leave")
         + _scripts("fenced", "condition_wait")
-        + _scripts("write", "condition_wait")
-        + _scripts("read", "condition_wait"),
+        + _scripts("write", "condition_wait"),
         names.lock_channel,
     ),
     "barrier": Kind(

@@ -678,15 +678,15 @@ class Client:
         """Return a condition of *lock*, whose owners wait for each other's news.
 
         Args:
-            lock: a plain, fenced, spin, read or write lock of this client; a name for its `lock`.
+            lock: a plain, fenced, spin or write lock of this client; a name for its `lock`.
             name: what tells several conditions of one lock apart; the lock's own unless given.
                 All who use the condition give the same one.
         """
         held = self.lock(lock) if isinstance(lock, str) else _checked_lock(lock)
         chosen = "" if name is None else check_name(name)
-        if isinstance(held._core, (FairLock, GroupLock, Composite)):
+        if isinstance(held._core, (FairLock, GroupLock, ReadLock, Composite)):
             raise ConfigError(
-                f"a condition needs a plain, fenced, spin, read or write lock, got {held._core.kind} "
+                f"a condition needs a plain, fenced, spin or write lock, got {held._core.kind} "
                 f"{held.name!r}: make it of a client.lock of another name"
             )
         core = core_condition.Condition(held._core, chosen)

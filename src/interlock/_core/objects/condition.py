@@ -29,15 +29,14 @@ from typing import TYPE_CHECKING, Any
 from interlock._core.locks.base import Acquire, note_entered
 from interlock._core.locks.errors import lost_error, not_held
 from interlock._core.locks.fenced_lock import FencedLock
-from interlock._core.locks.read_write_lock import ReadLock, WriteLock
-from interlock._core.locks.release import LATE, hold_of
+from interlock._core.locks.read_write_lock import WriteLock
+from interlock._core.locks.release import hold_of
 from interlock._core.model.effects import NEVER, Eval, Listen, Op, Step, Wait
 from interlock._core.model.hold import ENDED, LEAST, LOST, OPEN, Hold
 from interlock._core.model.names import (
     condition_key,
     fence_token,
     packed_text,
-    read_entry,
     reader_coming,
 )
 from interlock._core.model.tokens import EPOCH_BITS
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 
     from interlock._core.locks.base import Lock
     from interlock._core.model.hold import Owner
-    from interlock._core.queue.places import Line
+    from interlock._core.queue.places import Line, Place
     from interlock._core.scripts.condition import Waits
 
 ALL = -1
@@ -111,12 +110,9 @@ class Condition:
             variants, keys = scripts.FENCED_WAIT, (*keys, fence_token(lock.key))
             unit = 1 << EPOCH_BITS if lock.session.outside.clustered else 0
             args = (*args, unit, lock.floor())
-        elif isinstance(lock, (ReadLock, WriteLock)):
+        elif isinstance(lock, WriteLock):
             variants = scripts.WRITE_WAIT
             queue = (reader_coming(lock.key), *queue) if queue else ()
-            if isinstance(lock, ReadLock):
-                variants = scripts.READ_WAIT
-                keys = (*keys, read_entry(lock.entries, hold.holder, 1))
         return Eval(variants[publish], (*keys, *queue), args, spare_keys=len(queue))
 
     def notifies(self, holder: str, count: int) -> Eval[int | None]:
@@ -179,40 +175,36 @@ class WaitFor(Acquire):
         self._former: Hold | None = None
         self._entries: list[object] = []
         self._row: Row | None = None
-        self._member, self._left = "", False
+        self._member, self._left, self._unanswered = "", False, True
 
-    def begin(self) -> Eval[Any] | None:
-        """Return the wait, or None if it is not known yet how this client is told of grants.
+    def _holds(self) -> tuple[Hold, Hold, Place]:
+        """Return the former hold, the next one and its place, once it has begun."""
+        former, hold = self._former, self.hold
+        assert former is not None
+        assert hold is not None
+        assert hold.place is not None
+        return former, hold, hold.place
+
+    def begin(self) -> None:
+        """Make the next hold.
 
         Raises:
             NotHeldError: its owner does not hold the lock.
             HoldLostError: the lock is lost.
         """
-        session, lock = self._lock.session, self._lock
-        former = self._condition.held(self._owner)
+        lock, former = self._lock, self._condition.held(self._owner)
         if any(isinstance(entry, Hold) for entry in former.entries):
             raise ConfigError(
                 f"{lock!r} is held by a lock of several members, which would be broken by a wait "
                 "for one of them; hold it alone for this condition"
             )
         hold = lock.new_hold(self._owner, None if former.renewed else former.lease)
-        line = session.queues.know(hold).line
+        _ = lock.session.queues.know(hold)
         self._former, self.hold = former, hold
-        self._unanswered = True
-        enough = former.valid_until - session.clock() > session.patience - LATE
-        if not (line.ready and enough):
-            return None
-        call = self._depart()
-        hold.ask(session.clock())
-        return call
 
     def _depart(self) -> Eval[Any]:
         """Put the next hold in the place of the former one, here; return the wait. Repeatable."""
-        former, hold, session = self._former, self.hold, self._lock.session
-        assert former is not None
-        assert hold is not None
-        place = hold.place
-        assert place is not None
+        (former, hold, place), session = self._holds(), self._lock.session
         if not place.before:
             self._member = f"{hold.holder}{'?' if place.line.deaf else ''}"
             self._call = self._condition.waits(former, self._member)
@@ -235,38 +227,13 @@ class WaitFor(Acquire):
         assert self.hold is not None
         row.stand(self.hold, self._member, self._lock.session.clock())
 
-    def done(self, answer: Any) -> bool:
-        """Take the answer to the wait; it is never complete by that."""
-        former, hold, session = self._former, self.hold, self._lock.session
-        if answer is None or former is None or hold is None:
-            return False
-        place = hold.place
-        assert place is not None
-        if answer.news is not None:  # first: the next holder waits for this
-            session.queues.tell(self._lock, answer.numbers, answer.news)
-        heard = hold.sent_at >= place.line.heard_at and not isinstance(self._lock, ReadLock)
-        # A reader asks: it has no entry on the server before.
-        place.sent, place.refused = hold.sent_at, answer.at if heard else 0
-        place.before = place.before[1:]
-        self._unanswered = hold.asking = hold.resent = False
-        self._released(former)
-        return False
-
-    def _released(self, former: Hold) -> None:
-        """Note that the server has released *former*; only now may its release be sent again."""
-        session = self._lock.session
-        session.recent.append((session.clock(), self._lock, former.packed))
-        session.released(former)
-
     def rest(self, failure: Exception | None) -> Op[Any]:
-        """Wait until it is notified, or time is up; then hold the lock again."""
-        former, hold = self._former, self.hold
-        assert former is not None
-        assert hold is not None
-        if self._unanswered:
-            yield from self._release(former, hold, failure)
+        """Release the lock, wait until it is notified, or time is up; then hold the lock again."""
+        del failure  # `begin` sends nothing
+        yield from self._listen()
+        yield from self._release()
         try:
-            news = yield from self._notified(hold)
+            news = yield from self._notified()
             self.result = not self._left
             yield from self._hold_again(news)
         except (ClosedError, HoldLostError):
@@ -275,50 +242,10 @@ class WaitFor(Acquire):
             raise self._lost(error) from error
         return self.result
 
-    def _release(self, former: Hold, hold: Hold, failure: Exception | None) -> Op[None]:
-        """Send the wait, again after *failure*, once it is known how this client is told of grants.
-
-        Raises:
-            HoldLostError: the lock was lost, or there was no answer in time.
-            ServerUnavailableError: it was refused, and the lock is held as before.
-        """
-        session, place = self._lock.session, hold.place
-        assert place is not None
-        if not place.before:
-            yield from self._listen(former, hold)
-            call = self._depart()
-        elif failure is None:  # it was answered: the lock is not held
-            yield from self._refuse(former, hold)
-            return
-        else:
-            call = self._call
-        call.deadline = former.valid_until
-        try:
-            self.done((yield from session.persist(call, former.valid_until, hold, failure)))
-        except InterlockError as error:
-            if isinstance(error, ClosedError):
-                raise
-            refused = getattr(error, "code", None) and not getattr(error, "transient", False)
-            if not (refused or isinstance(error, WrongTypeError)):
-                raise self._lost(error) from error
-            self._stay(former, hold)
-            raise
-        if self._unanswered:
-            if hold.resent and session.clock() < former.valid_until:
-                self._forget_row(hold)  # a copy has released it, and its waiter has had its turn
-                place.before = place.before[1:]
-                self._unanswered = False
-                self._released(former)
-            else:
-                yield from self._refuse(former, hold)
-
-    def _listen(self, former: Hold, hold: Hold) -> Op[None]:
+    def _listen(self) -> Op[None]:
         """Wait until it is known how this client is told of grants; who is deaf is not notified."""
-        session = self._lock.session
-        while True:
-            place = session.queues.know(hold)
-            if place.line.ready:
-                return
+        (former, hold, place), session = self._holds(), self._lock.session
+        while not session.queues.know(hold).line.ready:
             _ = place.take()
             place.line.waiters[hold] = None
             try:
@@ -331,16 +258,51 @@ class WaitFor(Acquire):
             if former.over is LOST:
                 raise lost_error(former)
 
-    def _refuse(self, former: Hold, hold: Hold) -> Op[None]:
-        """Raise that *former* is lost: the server does not have it."""
-        self._stay(former, hold)
-        yield from self._lock.ask_why(former)
-        raise lost_error(former)
+    def _release(self) -> Op[None]:
+        """Send the wait, which releases the lock.
 
-    def _stay(self, former: Hold, hold: Hold) -> None:
-        """Let *former* be what it was: nothing was released."""
-        session, place = self._lock.session, hold.place
-        assert place is not None
+        Raises:
+            HoldLostError: the lock was lost, or there was no answer in time.
+            ServerUnavailableError: it was refused, and the lock is held as before.
+        """
+        (former, hold, place), session = self._holds(), self._lock.session
+        call = self._depart()
+        call.deadline = former.valid_until
+        try:
+            answer: Waits | None = yield from session.persist(call, former.valid_until, hold)
+        except ClosedError:
+            raise
+        except InterlockError as error:
+            refused = getattr(error, "code", None) and not getattr(error, "transient", False)
+            if not (refused or isinstance(error, WrongTypeError)):
+                raise self._lost(error) from error
+            self._stay()
+            raise
+        if answer is not None:
+            if answer.news is not None:  # first: the next holder waits for this
+                session.queues.tell(self._lock, answer.numbers, answer.news)
+            heard = hold.sent_at >= place.line.heard_at
+            place.sent, place.refused = hold.sent_at, answer.at if heard else 0
+            hold.asking = hold.resent = False
+        elif hold.resent and session.clock() < former.valid_until:
+            self._forget_row(hold)  # a copy has released it, and its waiter has had its turn
+        else:
+            self._stay()
+            yield from self._lock.ask_why(former)
+            raise lost_error(former)
+        self._released()
+
+    def _released(self) -> None:
+        """Note that the server has released the former hold, whose release may be sent again."""
+        (former, _, place), session = self._holds(), self._lock.session
+        place.before = place.before[1:]
+        self._unanswered = False
+        session.recent.append((session.clock(), self._lock, former.packed))
+        session.released(former)
+
+    def _stay(self) -> None:
+        """Let the former hold be what it was: nothing was released."""
+        (former, hold, place), session = self._holds(), self._lock.session
         former.entries.extend([OPEN, *self._entries])
         session.live[former] = None
         self._owner.table[self._lock.place] = former
@@ -350,8 +312,9 @@ class WaitFor(Acquire):
         session.give_up(hold)
         self._former = None  # nothing is left to undo
 
-    def _notified(self, hold: Hold) -> Op[News | None]:
+    def _notified(self) -> Op[News | None]:
         """Wait for a notification until the deadline; return the news of a grant, if there are any."""
+        _, hold, _ = self._holds()
         session, queues = self._lock.session, self._lock.session.queues
         while True:
             place, row = queues.know(hold), self._row
@@ -398,10 +361,7 @@ class WaitFor(Acquire):
 
     def _hold_again(self, news: News | None) -> Op[None]:
         """Hold the lock, by a grant that the *news* tell of or by asking for it."""
-        hold, lock = self.hold, self._lock
-        assert hold is not None
-        place = hold.place
-        assert place is not None
+        (former, hold, place), lock = self._holds(), self._lock
         if news is None or not lock.started(hold, news):
             began = lock.session.clock()
             answer = yield from lock.attempt(hold, NEVER, None)
@@ -410,12 +370,6 @@ class WaitFor(Acquire):
                     place.tell(LOOK)  # it came too late
                 lock.session.events.begin_wait(lock, hold, began)
                 _ = yield from lock.wait(hold, NEVER)
-        self._succeed(hold)
-
-    def _succeed(self, hold: Hold) -> None:
-        former, place = self._former, hold.place
-        assert former is not None
-        assert place is not None
         hold.succeed(former, self._entries)
         place.before = ()
         note_entered(hold)
@@ -449,9 +403,7 @@ class WaitFor(Acquire):
                 answer = yield from session.persist(self._lock.down(former, 0), NEVER)
                 if answer.__class__ is tuple:  # the next holder is one of this client's
                     session.queues.tell(self._lock, *answer)
-                place.before = place.before[1:]
-                self._unanswered = False
-                self._released(former)
+                self._released()
             self._forget_row(hold)
             if not self._left:
                 _ = yield from session.persist(condition.leaves(self._member, PASS_ON), NEVER)

@@ -56,7 +56,6 @@ def _places(reply: Any) -> list[int]:
 WAIT: Final = Variants("condition_wait", _waits)
 FENCED_WAIT: Final = Variants("fenced_condition_wait", _waits)
 WRITE_WAIT: Final = Variants("write_condition_wait", _waits)
-READ_WAIT: Final = Variants("read_condition_wait", _waits)
 NOTIFY: Final = Variants("condition_notify", _moved)
 LEAVE: Final = Variants("condition_leave", number)
 LOOK_AT: Final[Script[list[int]]] = load("condition_look", _places)

@@ -9,7 +9,6 @@ local heard = {} -- by client: whether it listens
 local alarms = queue and wakes or 'interlock_wake' .. string.match(channel, ':.*') .. ':'
 local function notify(count)
   local moved, lost, looks = 0, 0, not queue or redis.call('exists', lock) == 0
-    or redis.call('hget', lock, 'mode') == 'read' -- a reader may come in at once
   while moved < count do
     local member = lost < MOST and redis.call('zrange', condition, '0', '0')[1]
     if not member then
