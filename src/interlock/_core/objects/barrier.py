@@ -253,17 +253,16 @@ class Arrive(Step[int]):
 class End(Step[None]):
     """Break *barrier*, or make it new; carried through if it is interrupted."""
 
-    __slots__ = ("_call", "_party")
+    __slots__ = ("_party",)
     result = None
 
     def __init__(self, barrier: Barrier, how: str) -> None:
         self._party = barrier.party(how)
-        self._call = barrier.down(self._party, 0)
 
     def begin(self) -> Eval[Any]:
         """Return the script."""
         self._party.asking = True  # from here on it is garbage if anything ends this early
-        return self._call
+        return self._party.lock.down(self._party, 0)
 
     def done(self, answer: int | None) -> bool:
         """Take the answer; return True."""
@@ -273,8 +272,8 @@ class End(Step[None]):
 
     def rest(self, failure: Exception | None) -> Op[None]:
         """Send it again after *failure*."""
-        session = self._party.lock.session
-        _ = self.done((yield from session.persist(self._call, NEVER, failure=failure)))
+        session, call = self._party.lock.session, self._party.lock.down(self._party, 0)
+        _ = self.done((yield from session.persist(call, NEVER, failure=failure)))
 
     def give_up(self) -> None:
         """Leave it to the background."""

@@ -446,44 +446,33 @@ class Notify(Step[None]):
     Interrupted, it is carried through by the garbage, also if the lock is released before.
     """
 
-    __slots__ = ("_asked", "_condition", "_count", "_hold", "_owner", "_settled")
+    __slots__ = ("_condition", "_count", "_hold", "_owner", "_settled")
     result = None
 
     def __init__(self, condition: Condition, owner: Owner, count: int) -> None:
         self._condition, self._owner, self._count = condition, owner, count
         self._settled = True
 
-    def begin(self) -> Eval[Any] | None:
-        """Return the script; errors as `WaitFor.begin`."""
+    def begin(self) -> None:
+        """Make sure that its owner holds the lock; errors as `WaitFor.begin`."""
         self._hold = self._condition.held(self._owner)
         self._settled = self._count == 0
-        return None if self._settled else self._next()
-
-    def _next(self) -> Eval[int | None]:
-        self._asked = min(self._count, MOST)
-        return self._condition.notifies(self._hold.holder, self._asked)
-
-    def done(self, answer: Any) -> bool:
-        """Take how many were moved; return whether these are all."""
-        if answer is None:
-            return False
-        self._count -= self._asked
-        self._settled = self._count <= 0 or answer < self._asked
-        return self._settled
 
     def rest(self, failure: Exception | None) -> Op[None]:
-        """Send it again after *failure*, or notify the rest; or raise that the lock is lost."""
+        """Notify until all are, or raise that the lock is lost."""
+        del failure  # `begin` sends nothing
         hold, session = self._hold, self._condition.lock.session
         while not self._settled:
-            before = self._count
-            call = self._next()
-            answer = yield from session.persist(call, hold.valid_until, failure=failure)
-            failure = None
-            if not self.done(answer) and self._count == before:
+            asked = min(self._count, MOST)
+            call = self._condition.notifies(hold.holder, asked)
+            moved = yield from session.persist(call, hold.valid_until)
+            if moved is None:
                 self._settled = True
                 if hold.over is None:
                     yield from hold.lock.ask_why(hold)
                 raise lost_error(hold)
+            self._count -= asked
+            self._settled = self._count <= 0 or moved < asked
 
     def give_up(self) -> None:
         """Notify the rest without the caller."""

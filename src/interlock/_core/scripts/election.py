@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeAlias
 
-from interlock._core.model.calls import NEVER, Eval
+from interlock._core.model.calls import Eval
 from interlock._core.scripts.loader import Variants, load
 from interlock._core.scripts.replies import Refusal, broken, freed, held_or_refused
 from interlock._core.scripts.script import Grant, ReplyShapeError, many, seconds, text
 
-
-class Leader(NamedTuple):
-    """Who leads, according to the server.
-
-    Attributes:
-        remaining: seconds that are left of the lease.
-        holder: the hash field, ``"<client id>:<number>"``.
-        token: of the term.
-        candidate: what the leader calls itself.
-        host: where it runs.
-        pid: its process.
-        since: when the term was announced, in seconds since 1970 by the server's clock.
-    """
-
-    remaining: float
-    holder: str
-    token: int
-    candidate: str
-    host: str
-    pid: int
-    since: int
+Leader: TypeAlias = tuple[float, str, int, str, str, int, int]
+"""Seconds that are left of the lease, holder, token, candidate, host, pid, and since when."""
 
 
 def _held_or_left(reply: Any) -> Grant | float:
@@ -50,12 +31,12 @@ def _leader(reply: object) -> Leader | None:
         return None
     match many(reply):
         case [remaining, holder, token, candidate, host, pid, since]:
-            return Leader(
+            names = text(candidate), text(host)
+            return (
                 seconds(remaining),
                 text(holder),
                 _whole(token),
-                text(candidate),
-                text(host),
+                *names,
                 _whole(pid),
                 _whole(since),
             )
@@ -70,6 +51,6 @@ BREAK: Final = Variants("election_release", broken)
 _QUERY: Final = load("election_query", _leader)
 
 
-def election_query(election: str, leader: str, *, deadline: float = NEVER) -> Eval[Leader | None]:
+def election_query(election: str, leader: str) -> Eval[Leader | None]:
     """Tell who leads."""
-    return Eval(_QUERY, (election, leader), (), deadline)
+    return Eval(_QUERY, (election, leader), ())
