@@ -8,10 +8,6 @@
 
 -- include: barrier
 
-local known = result(party)
-if known then
-  return known
-end
 local broken = redis.call('zscore', waiting, '')
 if broken or look ~= '' and not redis.call('zscore', waiting, party) then
   redis.call('pexpire', waiting, broken and HOUR or keep) -- first: a full server refuses no PEXPIRE

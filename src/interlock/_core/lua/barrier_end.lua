@@ -8,10 +8,6 @@
 
 -- include: barrier
 
-local known = result(party)
-if known then
-  return known
-end
 redis.call('zrem', waiting, party)
 if how == 'break' then
   breaks()

@@ -1,4 +1,5 @@
--- barrier (part): how the parties of a barrier end, each once. It needs waiting, ended, keep and wakes.
+-- barrier (part): how the parties of a barrier end, each once. It needs party, waiting, ended, keep and
+-- wakes.
 --
 -- A party arrives under a number that is never used again. So nothing tells generations apart: what
 -- has ended is noted, and each script reads that first.
@@ -42,4 +43,10 @@ end
 local function result(party)
   local score = redis.call('zscore', ended, party)
   return score and (tonumber(score) < 0 and -1 or tonumber(score) % 1000000) or nil
+end
+
+-- What has ended changes nothing any more.
+local known = result(party)
+if known then
+  return known
 end

@@ -1,10 +1,9 @@
--- leased (part): who has permits of Redisson's leased semaphore; it needs front.
+-- leased (part): the permits of Redisson's leased semaphore; it needs front.
 --
 -- A member is "<client>:<number>", "/<ms>" if its lease is below 3 s, "*<n>" for n permits above 1,
 -- and "?" if its client cannot listen. The id of its permit i, from 0, is 16 bytes, in hex: the first
 -- 16 digits of the client's id, the number in 12 decimal digits, i in 4. So one sees whose it was. Of
 -- a permit of Java's a member is the id, in hex.
-local ms, PERMANENT = math.floor(now / 1000), 922337203685477
 
 local function raw(hex)
   return (string.gsub(hex, '%x%x', function(pair) return string.char(tonumber(pair, 16)) end))
@@ -27,10 +26,6 @@ local function read(one)
   return ids, tonumber(string.match(wish, '/(%d+)') or GRANT)
 end
 
-local function holds(one)
-  return redis.call('zscore', permits, read(one)[1])
-end
-
 local function fits(one)
   local free = redis.call('get', semaphore)
   if named and not free then
@@ -44,36 +39,9 @@ local function fits(one)
   return free >= #read(one)
 end
 
--- Give *one* its permits, for *lease* milliseconds, or as long as a grant lasts. With each that is
--- new to the zset goes one of the number, so that their sum stays.
-local function take(one, lease)
-  local ids, granted = read(one)
-  lease = lease or granted
-  for _, id in ipairs(ids) do
-    local ends = redis.call('zscore', permits, id)
-    if not ends or tonumber(ends) < ms + lease then -- a late copy makes none shorter
-      if redis.call('zadd', permits, ms + lease, id) == 1 then
-        redis.call('decr', semaphore)
-      end
-    end
-  end
-  local ttl = redis.call('pttl', semaphore)
-  if ttl > 0 then -- it does not end before the lease
-    redis.call('pexpire', semaphore, math.max(ttl, lease))
-    redis.call('pexpire', permits, math.max(ttl, lease))
-  end
-end
-
--- Return how many were held, or nil.
-local function give_back(one)
-  local held = 0
-  for _, id in ipairs((read(one))) do
-    if redis.call('zrem', permits, id) == 1 then
-      held = held + 1
-      redis.call('incr', semaphore)
-    end
-  end
-  return held > 0 and held or nil
+-- With each permit that is new to the zset goes one of the number, so that their sum stays.
+local function count(freed)
+  redis.call('incrby', semaphore, freed)
 end
 
 -- Tell Java that *back* permits came back and are free: of one, how many are free now.
@@ -84,21 +52,20 @@ local function announce(back)
   end
 end
 
--- Give back permits whose leases have ended. Clients lose their places by that, unless the permits had
--- leases of their own: then the number begins with 2, and so the ninth byte of the id.
-local function expire()
-  local late = {}
-  for _, id in ipairs(redis.call('zrangebyscore', permits, '0', ms)) do
-    redis.call('zrem', permits, id)
-    redis.call('incr', semaphore)
-    late[string.sub(id, 1, 8)] = late[string.sub(id, 1, 8)] or (string.byte(id, 9) or 0) < 32 or nil
+-- Neither key ends before the lease.
+local function outlast(lease)
+  local ttl = redis.call('pttl', semaphore)
+  if ttl > 0 then
+    redis.call('pexpire', semaphore, math.max(ttl, lease))
+    redis.call('pexpire', permits, math.max(ttl, lease))
   end
-  for _, one in ipairs(queue and next(late) and redis.call('zrange', queue, '0', '-1') or {}) do
-    local client = string.match(one, '^[^:]*')
-    local whose = raw(head(client))
-    if late[whose] then
-      late[whose] = nil
-      forget(client)
-    end
-  end
+end
+
+-- Return what tells the owner of the permit *id*, and how a client is called there. Of a permit with a
+-- lease of its own nobody is: its number begins with 2, and so the ninth byte of the id.
+local function whose(id)
+  return (string.byte(id, 9) or 0) < 32 and string.sub(id, 1, 8)
+end
+local function called(client)
+  return raw(head(client))
 end

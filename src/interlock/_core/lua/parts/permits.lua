@@ -3,7 +3,56 @@
 
 -- include: let_in
 
+local ms, PERMANENT = math.floor(now / 1000), 922337203685477
 local nobody = true -- whether nobody waits, or nobody can be told
+
+local function holds(one)
+  return redis.call('zscore', permits, read(one)[1])
+end
+
+-- Give *one* its permits, for *lease* milliseconds, or as long as a grant lasts.
+local function take(one, lease)
+  local ids, granted = read(one)
+  lease = lease or granted
+  for _, id in ipairs(ids) do
+    local ends = redis.call('zscore', permits, id)
+    if not ends or tonumber(ends) < ms + lease then -- a late copy makes none shorter
+      if redis.call('zadd', permits, ms + lease, id) == 1 then
+        count(-1)
+      end
+    end
+  end
+  outlast(lease)
+end
+
+-- Return how many were held, or nil.
+local function give_back(one)
+  local held = 0
+  for _, id in ipairs((read(one))) do
+    if redis.call('zrem', permits, id) == 1 then
+      held = held + 1
+      count(1)
+    end
+  end
+  return held > 0 and held or nil
+end
+
+-- Give back permits whose leases have ended; their clients lose their places by that.
+local function expire()
+  local late = {}
+  for _, id in ipairs(redis.call('zrangebyscore', permits, '0', ms)) do
+    redis.call('zrem', permits, id)
+    count(1)
+    late[whose(id)] = true
+  end
+  for _, one in ipairs(queue and next(late) and redis.call('zrange', queue, '0', '-1') or {}) do
+    local client = string.match(one, '^[^:]*')
+    if late[called(client)] then
+      late[called(client)] = nil
+      forget(client)
+    end
+  end
+end
 
 -- Let in while it fits; *open* is as in queue. Return what tell_all does; whether *me* was let in;
 -- and the first one for whom there are too few.
