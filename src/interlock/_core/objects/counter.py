@@ -295,7 +295,8 @@ class GiveBack(Carried[bool]):
         call, entries = self.call, self.call.entries
         if call.over is not None or not entries or not call.leave(self._entry or entries[-1]):
             return None
-        return super().begin()
+        call.ask(self._counter.session.clock())
+        return self._made()
 
     def rest(self, failure: Exception | None) -> Op[bool]:
         """Send it again after *failure*."""
