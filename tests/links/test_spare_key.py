@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock._core.model.readers import declaring, settled
 from interlock._core.scripts.locks import lock_break, lock_query, remember
-from interlock._core.scripts.read_write_lock import BOTH, read_write_lock_query
 from interlock._links.resp import (
     Attempt,
     ReplyError,
@@ -91,49 +89,6 @@ def test_a_kept_call_remembers_that_the_user_lacks_the_right() -> None:
     call = lock_break("name", "me:1", "PUBLISH")
     again = Attempt(call, {}).again(ReplyError(NO_RIGHT[0]))
     assert pack_evalsha(call) == again
-
-
-READERS = "ENTRIES a-1:2 1 b:3 2"
-ENTRIES = (
-    "{name}:a-1:2:rwlock_timeout:1",
-    "{name}:b:3:rwlock_timeout:1",
-    "{name}:b:3:rwlock_timeout:2",
-)
-
-
-def test_readers_that_the_server_names_are_declared() -> None:
-    """A script that asks for entries of readers gets them as its last keys."""
-    call = read_write_lock_query("name", BOTH)
-    known = declaring(call, READERS)
-
-    assert known.keys == (*call.keys, *ENTRIES)
-    assert known.args == (BOTH, "-1;a-1:2 1;b:3 2")
-    assert Attempt(call, {}).again(ReplyError(READERS)) == pack_evalsha(known)
-
-
-@pytest.mark.parametrize("told", [f"{READERS} c:1 999999", f"{READERS} c"])
-def test_what_is_no_reader_is_ignored(told: str) -> None:
-    """Only readers with a depth that can be are declared."""
-    known = declaring(read_write_lock_query("name", BOTH), told)
-    assert known.keys == ("name", *ENTRIES)
-    assert known.args == (BOTH, "-1;a-1:2 1;b:3 2")
-
-
-def test_a_script_asks_once() -> None:
-    """Readers that come between the two sendings count as alive, so it need not ask again."""
-    attempt = Attempt(read_write_lock_query("name", BOTH), {})
-    assert attempt.again(ReplyError(READERS)) is not None
-    assert attempt.again(ReplyError(READERS)) is None
-
-
-def test_dead_readers_in_a_slot_that_moves() -> None:
-    """Entries that are missing while their slot moves are left out."""
-    call = read_write_lock_query("name", BOTH)
-    attempt = Attempt(call, {})
-
-    assert attempt.again(ReplyError(READERS)) == pack_evalsha(declaring(call, READERS))
-    assert attempt.again(ReplyError(MOVING)) == pack_evalsha(settled(call))
-    assert attempt.again(ReplyError(MOVING)) is None
 
 
 def test_messages_that_the_script_left_are_sent_one_after_the_other() -> None:

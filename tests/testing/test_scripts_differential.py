@@ -133,7 +133,7 @@ class _Script:
 
 
 _ALIKE = re.compile(
-    r"(card|forced|group|event)_.*|lock_(acquire|give|query|renew)|read_write_query"
+    r"(card|forced|group|event)_.*|lock_(acquire|give|query|renew)"
     r"|leased_(renew|query|change)"
 )
 _SCRIPTS = [_Script.parse(name, text) for name, text in TEXTS.items() if _ALIKE.fullmatch(name)]

@@ -35,7 +35,7 @@ from interlock._links.resp import (
     pack_eval,
     pack_evalsha,
     pack_known,
-    with_known_keys,
+    without_spare,
 )
 from interlock._links.wait_command import WaitCommand
 from interlock._traceback import passes_users
@@ -242,7 +242,7 @@ class Connection(_LoggedIn):
         """Run *call* on a node that is just taking over its slot; return its reply or error."""
         self.set_timeout(timeout)
         # The text goes with it: to send it later, the node must be asked (ASKING) again.
-        self._write([ASKING, pack_eval(with_known_keys(call)), *self._inquire([call])])
+        self._write([ASKING, pack_eval(without_spare(call)), *self._inquire([call])])
         [asked] = self._replies(1, timeout)
         [reply] = self.finish([call], timeout)
         return refusal(str(asked), call, self.where) if isinstance(asked, ReplyError) else reply

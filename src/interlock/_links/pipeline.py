@@ -33,7 +33,7 @@ from interlock._links.resp import (
     pack,
     pack_eval,
     pack_evalsha,
-    with_known_keys,
+    without_spare,
 )
 from interlock.errors import ServerUnavailableError
 
@@ -235,7 +235,7 @@ class Pipeline(asyncio.Protocol):
         asked = self.send(ASKING, more=True)
         try:
             # The text goes with it: to send it later, the node must be asked (ASKING) again.
-            reply = await self._send(pack_eval(with_known_keys(call)), seconds)
+            reply = await self._send(pack_eval(without_spare(call)), seconds)
             if isinstance(reply, ReplyError) and str(reply).startswith(TELL):
                 reply = await self.judged(call, reply, seconds)
             for answer in (asked.result(), reply):

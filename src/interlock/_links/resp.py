@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from interlock._core.model.foreign_text import safe
 from interlock._core.model.messages import TELL, told_by
-from interlock._core.model.readers import ENTRIES, declaring, settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -290,17 +289,12 @@ def send_texts(calls: Sequence[Eval[object]]) -> None:
 
 
 def without_spare(call: Eval[R]) -> Eval[R]:
-    """Return *call* without its spare keys, and without the arguments that go with them."""
+    """Return *call* with the keys that it cannot do without, and the arguments that go with those."""
     if not call.spare_keys:
         return call
     args = call.args[: len(call.args) - call.spare_args]
     keys = call.keys[: -call.spare_keys]
     return replace(call.anew(), keys=keys, args=args, packed=None, spare_args=0, spare_keys=0)
-
-
-def with_known_keys(call: Eval[R]) -> Eval[R]:
-    """Return *call* with the keys that it cannot do without, so that it is sent once."""
-    return settled(without_spare(call))
 
 
 class Attempt:
@@ -312,12 +306,12 @@ class Attempt:
             event of the log, and the server's words.
     """
 
-    __slots__ = ("_asked", "_call", "_refused", "_sent", "_text", "_told")
+    __slots__ = ("_call", "_refused", "_text", "_told")
 
     def __init__(self, call: Eval[object], refused: dict[str, str]) -> None:
-        self._call = self._sent = call
+        self._call = call
         self._refused = refused
-        self._text = self._asked = False
+        self._text = False
         self._told: Told | None = None
 
     def again(self, reply: object, texts: set[str] | None = None) -> bytes | None:
@@ -340,24 +334,15 @@ class Attempt:
             self._text = texts is None or call.script.sha not in texts
             if texts is not None:
                 texts.add(call.script.sha)
-        elif call.asks and not self._asked and error.startswith(ENTRIES):
-            self._asked = True
-            self._sent = declaring(call, error)
-        elif (call.spare_keys or self._sent is not call) and (
-            refused := _SPARE_REFUSED.match(error)
-        ):
-            if self._sent is not call:
-                self._call = replace(settled(call), asks=0)
-            else:
-                self._call = without_spare(call)
-            self._sent = self._call
+        elif call.spare_keys and (refused := _SPARE_REFUSED.match(error)):
+            self._call = without_spare(call)
             if refused["right"]:
                 self._refused["keys.refused"] = error
                 # The call may be kept for the next time.
                 call.packed = pack_evalsha(self._call)
         else:
             return None
-        return pack_eval(self._sent) if self._text else pack_evalsha(self._sent)
+        return pack_eval(self._call) if self._text else pack_evalsha(self._call)
 
     def _heard(self, told: Told, reply: object) -> bytes | None:
         """Return the message after the one that *reply* answers; one that is refused is lost."""

@@ -19,7 +19,7 @@ from interlock._links.resp import (
     ReplyError,
     pack_eval,
     pack_known,
-    with_known_keys,
+    without_spare,
 )
 from interlock._links.wait_command import WaitCommand
 from interlock.errors import InterlockError, ServerUnavailableError
@@ -120,7 +120,7 @@ class WaitConnections:
         wait_command = WaitCommand([call], pipeline)
         if asking:
             _ = pipeline.send(ASKING, more=True).cancel()
-            call = with_known_keys(call)
+            call = without_spare(call)
             script = pack_eval(call)
         else:
             script = pack_known(call, pipeline.known)

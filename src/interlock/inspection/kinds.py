@@ -90,7 +90,7 @@ KINDS = {
         token=names.fence_token,
     ),
     "read_write_lock": Kind(
-        _scripts("read", "acquire ask release renew write_query")
+        _scripts("read", "acquire ask release renew")
         + _scripts("write", "acquire ask release")
         + _RENEWED,
         names.read_write_channel,

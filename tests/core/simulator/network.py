@@ -11,7 +11,6 @@ from tests.core.simulator.replicas import confirm, patience
 from tests.core.simulator.timeline import IDLE, Clock, Idle
 from tests.support.model.redis_model import ModelError, RedisModel
 
-from interlock._core.model.readers import ENTRIES, declaring
 from interlock.errors import InterlockError, ServerUnavailableError, WrongTypeError
 
 if TYPE_CHECKING:
@@ -241,8 +240,6 @@ class Network:
         try:
             return self.server.eval(call.script.text, call.keys, call.args)
         except ModelError as error:
-            if call.asks and str(error).startswith(ENTRIES):
-                return self.run(declaring(call, str(error)))
             return _meaning(error, call)
 
     def dump(self) -> dict[str, Stored]:

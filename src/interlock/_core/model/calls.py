@@ -64,8 +64,6 @@ class Eval(Generic[R_co]):
             refuses a key that the user has no right to. Then the call is sent again without them.
         spare_args: how many of the last arguments are left out with these keys. They are about the
             queue, or about the answer to this call, which the server remembers.
-        asks: the place of the argument that repeats what the server told; 0 if the script never
-            asks for more keys. See `interlock._core.model.readers`.
 
     Raises:
         ServerUnavailableError: no usable answer; its ``sent`` tells whether the script may have
@@ -82,7 +80,6 @@ class Eval(Generic[R_co]):
     packed: bytes | None = None
     spare_args: int = 0
     spare_keys: int = 0
-    asks: int = 0
 
     def anew(self) -> Eval[R_co]:
         """Return an unsent copy of this call."""
@@ -96,7 +93,6 @@ class Eval(Generic[R_co]):
             self.packed,
             self.spare_args,
             self.spare_keys,
-            self.asks,
         )
 
     def __iter__(self) -> Generator[Any, Any, R_co]:

@@ -69,7 +69,7 @@ class Spliced:
     replication: Replication | None
     # Of the class, where an `Eval` has them in each object: what no call here has.
     deadline = float("inf")
-    asks = spare_args = 0
+    spare_args = 0
 
     @property
     def keys(self) -> tuple[str, ...]:

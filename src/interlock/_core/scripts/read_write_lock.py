@@ -2,16 +2,13 @@
 
 A *holder* of the read lock is ``<client id>:<number>``. A holder of the write lock has ``:write``
 appended. Both are fields of one hash.
-
-Each entry of a reader is a key. Only the server knows all readers. So a script that must look at
-entries of others is refused at first, by an error that names the readers: see `declaring`.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from interlock._core.model.calls import NEVER, Eval
+from interlock._core.model.calls import NEVER, Eval, Script
 from interlock._core.model.names import (
     WRITES,
     read_entries,
@@ -24,12 +21,12 @@ from interlock._core.model.names import (
 from interlock._core.scripts.loader import Variants, load
 from interlock._core.scripts.locks import LockStatus, status
 from interlock._core.scripts.replies import Refusal, broken, freed, held_or_refused
-from interlock._core.scripts.script import Grant, grant_or_left, kept
+from interlock._core.scripts.script import Grant, grant_or_left, kept, many
 
 READERS: Final = 0
 WRITER: Final = 1
 BOTH: Final = 2
-"""The side that a script is about. READERS and WRITER are also the messages of a release."""
+"""The side that a query is about."""
 _REFUSED = 6
 """The parts of a refusal before the readers."""
 
@@ -51,14 +48,33 @@ WRITE_ACQUIRE: Final = Variants("write_acquire", grant_or_left)[""]
 WRITE_ASK: Final = Variants("write_ask", _in_or_refused)
 WRITE_RELEASE: Final = Variants("write_release", freed)
 
-_QUERY: Final = load("read_write_query", status)
+
+def _status_of(side: int) -> Script[LockStatus]:
+    """Return the script that tells who holds *side*."""
+
+    def read(reply: object) -> LockStatus:
+        told = many(reply)
+        kept = told[:1]
+        for holder, depth in zip(told[1::2], told[2::2], strict=False):
+            writes = isinstance(holder, bytes) and holder.endswith(WRITES.encode())
+            if holder != b"mode" and side in (BOTH, WRITER if writes else READERS):
+                kept += (holder, depth)
+        return status(kept)
+
+    return load("lock_query", read)
+
+
+_QUERIES: Final = [_status_of(side) for side in (READERS, WRITER, BOTH)]
 _READ_BREAK: Final = Variants("read_release", broken)
 _WRITE_BREAK: Final = Variants("write_release", broken)
 
 
 def read_write_lock_query(lock: str, side: int, *, deadline: float = NEVER) -> Eval[LockStatus]:
-    """Tell who holds *side* of the lock, how deep, and for how long."""
-    return Eval(_QUERY, (lock,), (side, ""), deadline, asks=1)
+    """Tell who holds *side* of the lock, how deep, and for how long a single try is refused.
+
+    A reader that died counts until the lock ends, or a writer that waits has found that out.
+    """
+    return Eval(_QUERIES[side], (lock,), (), deadline)
 
 
 def read_write_lock_break(lock: str, holder: str, publish: str) -> Eval[int]:
