@@ -38,9 +38,9 @@ def test_a_release_tells_how_much_it_had(redis_client: redis.Redis) -> None:
     """One that held some of the values only frees those, and says so."""
     script = GROUP_RELEASE["PUBLISH"].text
     redis_client.hset(NAME, mapping={"a": "c:1", "b": "c:2"})
-    assert redis_client.eval(script, 1, NAME, "c:1", 0, CHANNEL, "a", "b") == 0
+    assert redis_client.eval(script, 1, NAME, "c:1", 0, CHANNEL, "", "a", "b") == 0
     assert redis_client.hgetall(NAME) == {b"b": b"c:2"}
-    assert redis_client.eval(script, 1, NAME, "c:2", 0, CHANNEL, "b") == 1
+    assert redis_client.eval(script, 1, NAME, "c:2", 0, CHANNEL, "", "b") == 1
     assert not redis_client.exists(NAME)
 
 

@@ -51,7 +51,8 @@ class _Session:
     client_id = "c"
     key = channel = standing = place = "the name"
     due, sides, in_turn = 0.0, False, False
-    line, renewed_with, renewing, _keep = Line, "", Lock.renewing, Lock._keep
+    line, renewed_with = Line, ""
+    renewing, _renewing, _kept = Lock.renewing, Lock._renewing, Lock._kept
     options = Options(card=False)
     outside = SimpleNamespace(tell_loss=lambda _hold: None)
 

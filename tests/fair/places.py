@@ -60,10 +60,7 @@ class Places:
 
     def force_release(self) -> bool:
         """Free the lock, no matter which owner holds it."""
-        breaks = [
-            scripts.fair_lock_break(LOCK, each, self.wait, "PUBLISH") for each in self.holders
-        ]
-        freed = [self._run(call) for call in breaks]
+        freed = [self.release(each) for each in self.holders]
         return any(freed)
 
     @property

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from interlock._core.scripts.locks import lock_break, lock_query, remember
+from interlock._core.model.calls import Eval
+from interlock._core.scripts.locks import RELEASE, lock_query, remember
 from interlock._links.resp import (
     Attempt,
     ReplyError,
@@ -27,10 +28,15 @@ HALF_WAY = (
 )
 
 
+def release() -> Eval[object]:
+    """Return a call that may do without its queue."""
+    return Eval(RELEASE["PUBLISH"], ("name", QUEUE), ("me:1", 0, "channel"), spare_keys=1)
+
+
 @pytest.mark.parametrize("error", [MOVING, *NO_RIGHT])
 def test_the_spare_key_is_left_out(error: str) -> None:
     """A call whose queue is missing or forbidden goes again without it, once."""
-    call = lock_break("name", "me:1", "PUBLISH")
+    call = release()
     attempt, bare = Attempt(call, {}), without_spare(call)
 
     assert call.keys == ("name", QUEUE)
@@ -42,13 +48,13 @@ def test_the_spare_key_is_left_out(error: str) -> None:
 @pytest.mark.parametrize("error", HALF_WAY)
 def test_a_script_that_ran_half_way_is_not_sent_again(error: str) -> None:
     """It may have released the lock: a repetition would find nothing and report a loss."""
-    call = lock_break("name", "me:1", "PUBLISH")
+    call = release()
     assert Attempt(call, {}).again(ReplyError(error)) is None
 
 
 def test_the_text_goes_without_the_spare_key_too() -> None:
     """A server that does not know the script either gets its text, with and without the key."""
-    call = lock_break("name", "me:1", "PUBLISH")
+    call = release()
     attempt = Attempt(call, {})
 
     assert attempt.again(ReplyError("NOSCRIPT No matching script")) == pack_eval(call)
@@ -58,7 +64,7 @@ def test_the_text_goes_without_the_spare_key_too() -> None:
 
 def test_the_text_of_a_script_goes_once_in_a_write() -> None:
     """A second call of the same script goes without, until the server refuses that, too."""
-    call = lock_break("name", "me:1", "PUBLISH")
+    call = release()
     first, second, unknown = (
         Attempt(call, {}),
         Attempt(call, {}),
@@ -74,7 +80,7 @@ def test_the_text_of_a_script_goes_once_in_a_write() -> None:
 
 def test_what_goes_with_the_spare_key_is_left_out() -> None:
     """Arguments about the key go with it; a call without a spare key stays whole."""
-    once, plain = lock_break("name", "me:1", "PUBLISH"), lock_query("name")
+    once, plain = release(), lock_query("name")
     args = once.args
     remember(once, "request:{name}", 30)
 
@@ -86,14 +92,14 @@ def test_what_goes_with_the_spare_key_is_left_out() -> None:
 
 def test_a_kept_call_remembers_that_the_user_lacks_the_right() -> None:
     """The next use of the call goes without the key at once."""
-    call = lock_break("name", "me:1", "PUBLISH")
+    call = release()
     again = Attempt(call, {}).again(ReplyError(NO_RIGHT[0]))
     assert pack_evalsha(call) == again
 
 
 def test_messages_that_the_script_left_are_sent_one_after_the_other() -> None:
     """The client sends them whatever the server answers, and the outcome is the script's."""
-    attempt = Attempt(lock_break("name", "me:1", "PUBLISH"), {})
+    attempt = Attempt(release(), {})
     told = ReplyError("TELL PUBLISH *2 *3 :1 $c3bc _ *2 *2 $63 $30 *2 $6320c3bc $3031")
 
     assert attempt.again(told) == pack(("PUBLISH", "c", "0"))

@@ -98,7 +98,7 @@ KINDS = {
         type="hash",
     ),
     "group_lock": Kind(
-        _scripts("group", "acquire release renew query break"),
+        _scripts("group", "acquire release renew query"),
         names.lock_channel,
         forced.group_lock,
         type="hash",

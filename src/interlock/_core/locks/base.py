@@ -30,13 +30,14 @@ from interlock._core.model.names import (
     draw,
     forced_note,
     lock_channel,
+    packed_text,
     shares_channels,
     waiting_channel,
     waiting_queue,
     wake_channel,
 )
 from interlock._core.model.replication import Replication
-from interlock._core.queue.places import Line
+from interlock._core.queue.places import Line, nobody
 from interlock._core.queue.waiting import waiting
 from interlock._core.scripts.locks import (
     ACQUIRE,
@@ -46,7 +47,6 @@ from interlock._core.scripts.locks import (
     RENEW,
     Grant,
     forced_note_read,
-    lock_break,
     lock_query,
     lock_renew,
     milliseconds,
@@ -55,7 +55,7 @@ from interlock._core.scripts.replies import News, Refusal, is_grant
 from interlock.errors import InterlockError, ReentryError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from interlock._core.model.hold import Owner
     from interlock._core.scripts.locks import LockStatus
@@ -157,18 +157,12 @@ class Lock:
         """Return the script by which *hold* reaches *depth* with a *lease*."""
         if depth == 1 and hold.renewed:
             return self._enter.of(hold)
-        form = self._forms.get((lease, depth))
-        if form is None:
-            form = self._keep((lease, depth), self._entering(lease, depth))
-        return form.of(hold)
+        return self._kept(self._entering, lease, depth).of(hold)
 
     def ask(self, hold: Hold) -> Eval[Any]:
         """Return the script by which *hold* gets the lock, or a place in its queue."""
         deaf = "?" if hold.place is not None and hold.place.line.deaf else ""
-        form = self._forms.get(("ask", hold.lease, deaf))
-        if form is None:
-            form = self._keep(("ask", hold.lease, deaf), self._asking(hold.lease, deaf))
-        call = form.of(hold)
+        call = self._kept(self._asking, hold.lease, deaf).of(hold)
         if hold.place is not None and hold.place.former:
             call = call.anew()
             call.args = (*call.args, *("" if deaf else ("",)), hold.place.former)
@@ -182,25 +176,27 @@ class Lock:
             if leave is None:
                 leave = self.leave = self._leaving(0, "")
             return leave.of(hold)
-        form = self._forms.get(("leave", depth))
-        if form is None:
-            form = self._keep(("leave", depth), self._leaving(depth, "" if depth else "1"))
-        return form.of(hold)
+        return self._kept(self._leaving, depth, "" if depth else "1").of(hold)
 
     def give(self, holder: str, successor: str, lease: float) -> Eval[int]:
         """Return the script by which *successor* takes the place of *holder*."""
         args = (holder, successor, milliseconds(lease))
         return Eval(GIVE, self._with_queue(self.key), args, spare_keys=self._spare())
 
-    def _keep(self, which: tuple[object, ...], form: Form) -> Form:
-        if len(self._forms) >= MOST_FORMS:
-            self._forms.clear()
-        self._forms[which] = form
+    def _kept(self, make: Callable[..., Form], *how: object) -> Form:
+        """Return the form that *make* makes of *how*; a few of them are kept."""
+        which = make.__name__, *how
+        form = self._forms.get(which)
+        if form is None:
+            if len(self._forms) >= MOST_FORMS:
+                self._forms.clear()
+            form = self._forms[which] = make(*how)
         return form
 
-    def forced(self, holder: str) -> Eval[int]:
-        """Return the script by which another client takes the hold of *holder* away."""
-        return lock_break(self.key, holder, self.publish)
+    def forced(self, holder: str) -> Eval[Any]:
+        """Return the release of *holder* for another client, whose own waiters get a message too."""
+        hold = Hold().of(self, nobody, packed_text(holder), GRANT, True)
+        return self._leaving(0, "-").of(hold).anew()
 
     def victims(self) -> Op[list[str]]:
         """Return whose holds end if it is freed by force, in the order in which that is done."""
@@ -310,11 +306,10 @@ class Lock:
         if len(group) > 1:
             keys, holders = [hold.lock.key for hold in group], [hold.holder for hold in group]
             return lock_renew(keys, lease, holders)
-        form = self._forms.get(("renew", lease))
-        if form is None:
-            form = Form(RENEW, (self.key,), (milliseconds(lease), HOLE))
-            _ = self._keep(("renew", lease), form)
-        return form.of(group[0])
+        return self._kept(self._renewing, lease).of(group[0])
+
+    def _renewing(self, lease: float) -> Form:
+        return Form(RENEW, (self.key,), (milliseconds(lease), HOLE))
 
     def owning(self, number: bytes) -> Lock:
         """Return the lock that a hold with *number* is of; messages are for both sides of one."""

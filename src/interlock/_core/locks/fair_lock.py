@@ -30,7 +30,6 @@ from interlock._core.scripts.fair_lock import (
     FAIR_RELEASE,
     Queued,
     fair_keys,
-    fair_lock_break,
 )
 from interlock._core.scripts.locks import Grant, milliseconds
 
@@ -78,20 +77,16 @@ class FairLock(Lock):
         return self._turn(hold, hold.lease, 1 if until > self.session.clock() else 0)
 
     def _turn(self, hold: Hold, lease: float, waits: int) -> Eval[Any]:
-        form = self._forms.get((lease, waits, "turn"))
-        if form is None:
-            args = (milliseconds(lease), HOLE, waits, self._silence, self.channel)
-            form = Form(FAIR_ASK[self.session.publish], self._keys, args)
-            _ = self._keep((lease, waits, "turn"), form)
-        return form.of(hold)
+        return self._kept(self._turning, lease, waits).of(hold)
+
+    def _turning(self, lease: float, waits: int) -> Form:
+        args = (milliseconds(lease), HOLE, waits, self._silence, self.channel)
+        return Form(FAIR_ASK[self.session.publish], self._keys, args)
 
     def _leaving(self, depth: int, how: str) -> Form:
         del how
         args = (HOLE, depth, self._silence, self.channel)
         return Form(FAIR_RELEASE[self.publish], self._keys, args)
-
-    def forced(self, holder: str) -> Eval[int]:
-        return fair_lock_break(self.key, holder, self.session.options.fair_wait, self.publish)
 
     # The steps of an acquire.
 

@@ -20,7 +20,6 @@ from interlock._core.scripts.locks import (
     FENCED_ASK,
     FENCED_RELEASE,
     Grant,
-    fenced_lock_break,
     milliseconds,
 )
 
@@ -100,9 +99,6 @@ class FencedLock(Lock):
         args = (HOLE, depth, self.channel, how, self._unit, _NO_FLOOR)
         script = FENCED_RELEASE[self.session.publish]
         return _FencedForm(self, script, keys, args, self._spare())
-
-    def forced(self, holder: str) -> Eval[int]:
-        return fenced_lock_break(self.key, holder, self.session.publish, self.floor(), self._unit)
 
     def attempt(self, hold: Hold, until: float, failure: Exception | None) -> Op[Any]:
         """Try as other locks do; a grant with a token that is too small asks for another one."""

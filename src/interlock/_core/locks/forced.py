@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from interlock._core.locks.base import Lock
 from interlock._core.locks.fair_lock import FairLock
 from interlock._core.locks.fenced_lock import FencedLock
-from interlock._core.locks.read_write_lock import ReadLock, WriteLock
+from interlock._core.locks.read_write_lock import ReadLock
 from interlock._core.locks.release import break_holds, break_one
-from interlock._core.model.names import WRITES, limited_permits, lock_channel
+from interlock._core.model.names import limited_permits
 from interlock._core.objects.election import Election
 from interlock._core.scripts.group_lock import group_break
 from interlock._core.scripts.permits import leased_break, limited_break
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 def _by_its_class(kind: Callable[[Session, str, str], Lock]) -> Break:
     def break_hold(session: Session, name: str, holder: str, reason: str) -> Op[bool]:
-        return break_holds(kind(session, name, session.key(name)), holder, reason)
+        lock = kind(session, name, session.key(name)).owning(holder.encode())
+        return break_holds(lock, holder, reason)
 
     return break_hold
 
@@ -43,13 +44,8 @@ def _no_process() -> tuple[str, int]:
 lock = _by_its_class(Lock)
 fair_lock = _by_its_class(FairLock)
 fenced_lock = _by_its_class(FencedLock)
+read_write_lock = _by_its_class(ReadLock)
 election = _by_its_class(_election)
-
-
-def read_write_lock(session: Session, name: str, holder: str, reason: str) -> Op[bool]:
-    """Break the hold of a reader, or of the writer."""
-    side = WriteLock if holder.endswith(WRITES) else ReadLock
-    return break_holds(side(session, name, session.key(name)), holder, reason)
 
 
 def _by_call(
@@ -70,10 +66,6 @@ def _by_call(
     return break_hold
 
 
-def _all_values(key: str, holder: str, publish: str) -> Eval[int]:
-    return group_break(key, holder, publish, lock_channel(key))
-
-
-group_lock = _by_call("group lock", _all_values)
+group_lock = _by_call("group lock", group_break)
 leased_semaphore = _by_call("leased semaphore", leased_break)
 limited = _by_call("limit", limited_break, limited_permits)

@@ -26,7 +26,6 @@ from interlock._core.queue.places import DEAF, POLL, Line
 from interlock._core.scripts.group_lock import (
     GROUP_ACQUIRE,
     GROUP_RELEASE,
-    group_lock_break,
     group_lock_query,
     group_lock_renew,
 )
@@ -95,15 +94,11 @@ class GroupLock(Lock):
         return Form(GROUP_ACQUIRE, (self.key,), args)
 
     def _leaving(self, depth: int, how: str) -> Form:
-        del how
-        args: tuple[str | int, ...] = (HOLE, depth, self.channel, *self._fields)
+        args: tuple[str | int, ...] = (HOLE, depth, self.channel, how, *self._fields)
         return Form(GROUP_RELEASE[self.publish], (self.key,), args)
 
     def renewing(self, group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
         return group_lock_renew(self.key, lease, [hold.holder for hold in group], self._fields)
-
-    def forced(self, holder: str) -> Eval[int]:
-        return group_lock_break(self.key, holder, self.publish, self.channel, self._fields)
 
     def state(self) -> Eval[LockStatus]:
         """Return the script that tells who holds some of the values; the depth 0 means not all."""

@@ -51,7 +51,6 @@ from interlock._core.scripts.read_write_lock import (
     WRITE_ASK,
     WRITE_RELEASE,
     WRITER,
-    read_write_lock_break,
     read_write_lock_query,
 )
 from interlock.errors import UpgradeError
@@ -193,8 +192,9 @@ class _Side(Lock):
         del hold
         return ""
 
-    def forced(self, holder: str) -> Eval[int]:
-        return read_write_lock_break(self.key, holder, self.publish)
+    def forced(self, holder: str) -> Eval[Any]:
+        side = self.owning(holder.encode())
+        return super().forced(holder) if side is self else side.forced(holder)
 
     def victims(self) -> Op[list[str]]:
         """Return who loses it if this side is freed: the writer last, with what that reads."""

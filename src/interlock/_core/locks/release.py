@@ -301,7 +301,7 @@ def break_one(session: Session, key: str, holder: str, reason: str, call: Eval[A
             if reason and error.code != "OOM":
                 raise
     remember(call, own_request(key, f"{session.client_id}:{draw()}"), NOTE_KEPT)
-    if not (yield from session.persist(call, NEVER)):
+    if (yield from session.persist(call, NEVER)) != 1:
         if noted:
             yield from session.persist(forced_note_read(note), NEVER)  # nobody need read it
         return False

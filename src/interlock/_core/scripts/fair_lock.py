@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from interlock._core.model.calls import Eval
-from interlock._core.model.names import fair_queue, fair_timeouts, lock_channel
+from interlock._core.model.names import fair_queue, fair_timeouts
 from interlock._core.scripts.loader import Variants
-from interlock._core.scripts.replies import broken, freed
-from interlock._core.scripts.script import GRANTED, Grant, done, milliseconds, pair, seconds
+from interlock._core.scripts.replies import freed
+from interlock._core.scripts.script import GRANTED, Grant, done, pair, seconds
 
 
 class Queued(float):
@@ -28,15 +27,7 @@ def _held_or_turn(reply: Any) -> Grant | Queued | float:
 FAIR_ASK: Final = Variants("fair_ask", _held_or_turn)
 FAIR_RELEASE: Final = Variants("fair_release", freed)
 
-_FAIR_BREAK: Final = Variants("fair_release", broken)
-
 
 def fair_keys(lock: str) -> tuple[str, str, str]:
     """Return the keys of a lock, the list of its waiters, and the deadlines of their places."""
     return lock, fair_queue(lock), fair_timeouts(lock)
-
-
-def fair_lock_break(lock: str, holder: str, wait: float, publish: str) -> Eval[int]:
-    """Release the hold of *holder* for another client; see `lock_break` and `Options.fair_wait`."""
-    args = (holder, 0, milliseconds(wait), lock_channel(lock))
-    return Eval(_FAIR_BREAK[publish], fair_keys(lock), args)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from interlock._core.model.calls import NEVER, Eval
+from interlock._core.model.names import lock_channel
 from interlock._core.scripts.loader import Variants, load
 from interlock._core.scripts.locks import status
 from interlock._core.scripts.replies import freed
-from interlock._core.scripts.script import done, grant_or_left, kept, milliseconds
+from interlock._core.scripts.script import grant_or_left, kept, milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,18 +17,11 @@ if TYPE_CHECKING:
     from interlock._core.scripts.locks import LockStatus
 
 
-def _any(reply: Any) -> int:
-    """Read the answer to the release of another client's hold: 1 if that had some values, else 0."""
-    return int(freed(reply) is not None)
-
-
 GROUP_ACQUIRE: Final = load("group_acquire", grant_or_left)
 GROUP_RELEASE: Final = Variants("group_release", freed)
 
 _RENEW: Final = load("group_renew", kept)
 _QUERY: Final = load("group_query", status)
-_BREAK: Final = Variants("group_break", done)
-_GROUP_BREAK: Final = Variants("group_release", _any)
 
 
 def group_lock_renew(
@@ -48,13 +42,6 @@ def group_lock_query(
     return Eval(_QUERY, (group,), tuple(fields), deadline)
 
 
-def group_break(group: str, holder: str, publish: str, channel: str) -> Eval[bool]:
-    """Free all fields of *holder*; False if it has none."""
-    return Eval(_BREAK[publish], (group,), (holder, channel))
-
-
-def group_lock_break(
-    group: str, holder: str, publish: str, channel: str, fields: tuple[str, ...]
-) -> Eval[int]:
-    """Release the values of *fields* that *holder* has, for another client."""
-    return Eval(_GROUP_BREAK[publish], (group,), (holder, 0, channel, *fields))
+def group_break(group: str, holder: str, publish: str) -> Eval[Any]:
+    """Release all values that *holder* has, for another client."""
+    return Eval(GROUP_RELEASE[publish], (group,), (holder, 0, lock_channel(group), "-"))

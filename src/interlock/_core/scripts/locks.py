@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from interlock._core.model.calls import NEVER, Eval
-from interlock._core.model.names import fence_token, lock_channel, shares_channels, waiting_queue
 from interlock._core.scripts.forced import forced_note_read, forced_note_write, remember
 from interlock._core.scripts.loader import Variants, load
-from interlock._core.scripts.replies import broken, freed, held_or_left, held_or_refused
+from interlock._core.scripts.replies import freed, held_or_left, held_or_refused
 from interlock._core.scripts.script import (
     Grant,
     ReplyShapeError,
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ACQUIRE", "ASK", "FENCED_ACQUIRE", "FENCED_ASK", "FENCED_RELEASE", "GIVE", "RELEASE", "RENEW", "Grant",
-    "LockStatus", "fenced_lock_break", "forced_note_read", "forced_note_write", "lock_break",
+    "LockStatus", "forced_note_read", "forced_note_write",
     "lock_query", "lock_renew", "milliseconds", "remember", "status",
 ]  # fmt: skip
 
@@ -84,8 +83,6 @@ FENCED_RELEASE: Final = Variants("fenced_release", freed)
 GIVE: Final = load("lock_give", released)
 
 _QUERY: Final = load("lock_query", status)
-_BREAK: Final = Variants("lock_release", broken)
-_FENCED_BREAK: Final = Variants("fenced_release", broken)
 
 
 def lock_query(lock: str, *, deadline: float = NEVER) -> Eval[LockStatus]:
@@ -96,24 +93,3 @@ def lock_query(lock: str, *, deadline: float = NEVER) -> Eval[LockStatus]:
 def lock_renew(locks: Sequence[str], lease: float, holders: Sequence[str]) -> Eval[list[bool]]:
     """Keep *locks* for another *lease*; return for each whether its holder still holds it."""
     return Eval(RENEW, tuple(locks), (milliseconds(lease), *holders))
-
-
-def lock_break(lock: str, holder: str, publish: str) -> Eval[int]:
-    """Release the hold of *holder* for another client; its place goes, and the next one is served.
-
-    Return 1 if *holder* had the lock, else 0.
-    """
-    queue = _queue_of(lock)
-    args = (holder, 0, lock_channel(lock), "-")
-    return Eval(_BREAK[publish], (lock, *queue), args, spare_keys=len(queue))
-
-
-def fenced_lock_break(lock: str, holder: str, publish: str, floor: int, unit: int) -> Eval[int]:
-    """Do as `lock_break`; *floor* and *unit* are those of `fenced_acquire`."""
-    keys, queue = (lock, fence_token(lock)), _queue_of(lock)
-    args = (holder, 0, lock_channel(lock), "-", unit, floor)
-    return Eval(_FENCED_BREAK[publish], (*keys, *queue), args, spare_keys=len(queue))
-
-
-def _queue_of(lock: str) -> tuple[str, ...]:
-    return () if shares_channels(lock) else (waiting_queue(lock_channel(lock)),)

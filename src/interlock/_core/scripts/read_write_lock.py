@@ -11,16 +11,10 @@ from typing import Any, Final
 from interlock._core.model.calls import NEVER, Eval, Script
 from interlock._core.model.names import (
     WRITES,
-    read_entries,
-    read_entry,
-    read_write_channel,
-    reader_coming,
-    shares_channels,
-    waiting_queue,
 )
 from interlock._core.scripts.loader import Variants, load
 from interlock._core.scripts.locks import LockStatus, status
-from interlock._core.scripts.replies import Refusal, broken, freed, held_or_refused
+from interlock._core.scripts.replies import Refusal, freed, held_or_refused
 from interlock._core.scripts.script import Grant, grant_or_left, kept, many
 
 READERS: Final = 0
@@ -65,8 +59,6 @@ def _status_of(side: int) -> Script[LockStatus]:
 
 
 _QUERIES: Final = [_status_of(side) for side in (READERS, WRITER, BOTH)]
-_READ_BREAK: Final = Variants("read_release", broken)
-_WRITE_BREAK: Final = Variants("write_release", broken)
 
 
 def read_write_lock_query(lock: str, side: int, *, deadline: float = NEVER) -> Eval[LockStatus]:
@@ -75,12 +67,3 @@ def read_write_lock_query(lock: str, side: int, *, deadline: float = NEVER) -> E
     A reader that died counts until the lock ends, or a writer that waits has found that out.
     """
     return Eval(_QUERIES[side], (lock,), (), deadline)
-
-
-def read_write_lock_break(lock: str, holder: str, publish: str) -> Eval[int]:
-    """Release the hold of *holder*, of either side, for another client: see `lock_break`."""
-    channel, writes = read_write_channel(lock), holder.endswith(WRITES)
-    entry = () if writes else (read_entry(read_entries(lock), holder, 1),)
-    queue = () if shares_channels(lock) else (reader_coming(lock), waiting_queue(channel))
-    script, args = _WRITE_BREAK if writes else _READ_BREAK, (holder, 0, channel, "-")
-    return Eval(script[publish], (lock, *entry, *queue), args, spare_keys=len(queue))
