@@ -151,7 +151,7 @@ def test_a_found_place_does_not_settle_a_look_without_an_answer(session: _Sessio
     """The look of a waiter that was interrupted may come after the release of its place."""
     lock: Any = session
     hold = session.hold()
-    hold.place = Place(Line(session, lock), hold.number)
+    hold.place = Place(Line(session, lock))
     hold.place.sent, hold.asking, hold.over = session.now, True, ENDED
     session.garbage.add(hold)
     session.garbage.answered(hold, 0, session.now)
@@ -165,7 +165,7 @@ def test_a_place_that_no_release_has_reached_is_released_again(session: _Session
     """A waiter with a lease of its own, which gave up while the server was away, leaves no place."""
     lock: Any = session
     hold = Hold().of(lock, lambda: None, f"$14\r\nc:{1:012}\r\n", 1.0, False)
-    hold.place = Place(Line(session, lock), hold.number)
+    hold.place = Place(Line(session, lock))
     hold.over = ENDED
     session.garbage.add(hold)
     for answer in (ServerUnavailableError("", transient=True), 0):
@@ -197,7 +197,7 @@ def test_a_grant_counts_from_the_refusal(
     session: _Session, seconds: float, *, starts: bool
 ) -> None:
     """A waiter starts with its news only if half of the grant is left, by the most careful count."""
-    place = Place(Line(session, session), b"1")  # type: ignore[arg-type]
+    place = Place(Line(session, session))  # type: ignore[arg-type]
     place.sent, place.refused = session.now, 1_000_000
     news = News(1_000_000 + (10_000_000 if seconds else 0))
     until = place.granted_until(news, 30.0, session.now + 10 + seconds)

@@ -10,7 +10,7 @@ Rules:
 
 * No lock algorithm reads a card.
 * A client writes at most one card in each renewal round, and none if nothing lasts. It writes more
-  only if a hold was lost, and at most one a second for holds with long leases.
+  only for holds that were lost or have long leases, and at most one a second.
 * A card tells in which line each hold was acquired. That is made a text where the card is written.
 * Older holds and waits come first. All others are only counted.
 * A wait for permits or a latch has a mark of its own (``p``). It is no part of a deadlock.
@@ -121,8 +121,7 @@ class CardWriter:
         self._told: dict[Hold, str] = {}
         self._ended: deque[tuple[float, str, dict[str, object]]] = deque(maxlen=MOST_ENDED)
         self._parting = self._parted = False
-        self._hurried = False
-        self._long_leases, self._looked_at = False, -NEVER
+        self._hurried, self._hurried_at = False, -NEVER
 
     @property
     def wanted(self) -> bool:
@@ -131,29 +130,24 @@ class CardWriter:
 
     def next_look(self, now: float) -> float:
         """Return when to call `look` next."""
-        if not self.wanted:
-            return NEVER
-        if self._long_leases:
+        if self._hurried:
             return self.hurry(now)
-        return now + min(LOOK, self._client.period)
+        return now + min(LOOK, self._client.period) if self.wanted else NEVER
 
     def hurry(self, now: float) -> float:
-        """Note that a hold with a long lease was acquired; return when to call `look`."""
-        self._long_leases = self.wanted
-        return max(now, self._looked_at + LASTING) if self.wanted else NEVER
+        """Have a card written soon, as a hold with a long lease was acquired; return when to `look`."""
+        self._hurried = self.wanted
+        return max(now, self._hurried_at + LASTING) if self.wanted else NEVER
 
     def look(self, now: float) -> Eval[bool] | None:
         """Note all holds and waits; return the script that writes the card if it is due."""
         if not self.wanted:
             return None
         self._note(now)
-        if self._long_leases and now >= self._looked_at + LASTING:
-            self._long_leases, self._looked_at = False, now
-            if any(self._is_long(hold) for _, hold, _ in self._lasting):
+        if self._hurried and now >= self._hurried_at + LASTING:
+            self._hurried, self._hurried_at = False, now
+            if self._ended or any(self._is_long(hold) for _, hold, _ in self._lasting):
                 return self.write(now)
-        if self._hurried and (self._lasting or self._wishes or self._ended):
-            self._hurried = False
-            return self.write(now)
         if not self._lasts(now) and not self._written:
             return None
         # A round may begin a little sooner than a period after the last one.
@@ -215,8 +209,8 @@ class CardWriter:
 
     def put_off(self) -> None:
         """Write the card at the next look: nobody could send what was written."""
-        self._written_at = self._looked_at = -NEVER
-        self._long_leases = True
+        self._written_at = self._hurried_at = -NEVER
+        self._hurried = True
 
     def answered(self, call: Eval[bool]) -> None:
         """Note that *call* has written the card, or removed it."""

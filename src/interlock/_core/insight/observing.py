@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextvars import Context, copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -71,19 +71,6 @@ class Wish(NamedTuple):
     since: float
     owner: int
     label: str
-
-
-@dataclass(slots=True)
-class Round:
-    """What a round of renewals found.
-
-    Attributes:
-        renewed: holds that were renewed.
-        failures: the errors of scripts that failed.
-    """
-
-    renewed: int = 0
-    failures: list[Exception] = field(default_factory=list[Exception])
 
 
 class Wait(NamedTuple):
@@ -234,15 +221,20 @@ class Observing:
         """Tell that another server has become the primary."""
         self.emit(events.ServerChanged(**self._here()))
 
-    def renewal(self, node: object, due: Sequence[Hold], started: float, result: Round) -> None:
-        """Tell how a renewal round at *node* went; it began at *started*."""
-        now, failures = self._clock(), result.failures
+    def renewal(
+        self,
+        node: object,
+        due: Sequence[Hold],
+        started: float,
+        count: int,
+        failures: list[Exception],
+    ) -> None:
+        """Tell how a round at *node* for *due* went: it began at *started*, and renewed *count*."""
+        now = self._clock()
         if not due:
             return
         self.emit(
-            events.Renewed(
-                **self._here(), seconds=now - started, count=result.renewed, failed=len(failures)
-            )
+            events.Renewed(**self._here(), seconds=now - started, count=count, failed=len(failures))
         )
         begins = node not in self._outages
         if failures:

@@ -24,8 +24,7 @@ from interlock._core.locks.release import Extend, Release, depth_of, last_by_han
 from interlock._core.locks.together import at_once
 from interlock._core.model.effects import GRACE, Wait, begun, performed
 from interlock._core.model.hold import ENDED, LEAST, LOST, OPEN, Hold
-from interlock._core.scripts.locks import LockStatus
-from interlock._core.scripts.multi_lock import FREED, LEFT_ALONE
+from interlock._core.scripts.locks import FREED, LEFT_ALONE, LockStatus
 from interlock.errors import (
     ConfigError,
     HoldLostError,
@@ -55,6 +54,11 @@ class _Acquiring:
     """Lives as long as the operation that acquires."""
 
     __slots__ = ("__weakref__",)
+
+
+def _of_parts(read: Callable[[CompositeHold], object]) -> Any:
+    """Return a property that follows from the parts; what `Hold.of` would write is ignored."""
+    return property(read, lambda _hold, _value: None)
 
 
 class CompositeHold(Hold):
@@ -90,14 +94,10 @@ class CompositeHold(Hold):
 
     # What other holds keep: most of it is known by the parts.
 
-    @property
-    def packed(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+    @_of_parts
+    def packed(self) -> str:
         """The ids of all parts, as arguments of one command."""
         return "".join([part.packed for part in self.parts])
-
-    @packed.setter
-    def packed(self, packed: str) -> None:
-        """Do nothing: the parts have ids."""
 
     @property
     def over(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -117,38 +117,26 @@ class CompositeHold(Hold):
         """Whether it is over, whatever its parts are."""
         return self._over is ENDED
 
-    @property
-    def valid_until(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+    @_of_parts
+    def valid_until(self) -> float:
         """The time until which enough parts are valid; 0 if too few are left."""
         ends = sorted([part.valid_until for part in self._living()], reverse=True)
         return ends[self.lock.needed - 1] if len(ends) >= self.lock.needed else 0.0
 
-    @valid_until.setter
-    def valid_until(self, time: float) -> None:
-        """Do nothing: the parts know."""
-
-    @property
-    def reason(self) -> LossReason | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+    @_of_parts
+    def reason(self) -> LossReason | None:
         """Why a part was lost: released by force, if one is known to be."""
         reasons: list[LossReason] = [part.reason for part in self.parts if part.reason is not None]
         if "force-released" in reasons:
             return "force-released"
         return next(iter(reasons), None)
 
-    @reason.setter
-    def reason(  # pyright: ignore[reportIncompatibleVariableOverride]
-        self, reason: LossReason | None
-    ) -> None: ...
-
-    @property
-    def detail(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+    @_of_parts
+    def detail(self) -> str:
         """What is known besides of that."""
         reason = self.reason
         known = [part.detail for part in self.parts if part.detail and part.reason == reason]
         return next(iter(known), "")
-
-    @detail.setter
-    def detail(self, detail: str) -> None: ...
 
     @property
     def holder(self) -> str:

@@ -110,8 +110,8 @@ class FairLock(Lock):
         return False
 
     def _stand(self, hold: Hold) -> Place:
-        place = hold.place = Place(Turn(self.session, self, hold), hold.number)
-        self.session.queues.places[place.number] = hold
+        place = hold.place = Place(Turn(self.session, self, hold))
+        self.session.queues.places[hold.number] = hold
         return place
 
     def wait(self, hold: Hold, deadline: float) -> Op[bool]:

@@ -19,7 +19,7 @@ from interlock._core.locks.composite import PAST, Composite
 from interlock._core.model.effects import Op, Wait, begun, run_on
 from interlock._core.model.forms import HOLE, Form
 from interlock._core.model.hold import LEAST, Hold
-from interlock._core.scripts.multi_lock import LEAVE_ALL, TAKE_ALL
+from interlock._core.scripts.locks import LEAVE_ALL, TAKE_ALL
 from interlock._core.scripts.script import milliseconds
 from interlock.errors import HoldLostError, NotHeldError, ServerUnavailableError
 

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING
 from interlock._core.locks.composite import Composite
 from interlock._core.model.effects import NEVER, Listen, Op, Wait, run_on
 from interlock._core.model.hold import Hold
-from interlock._core.queue.waiting import place_of
 from interlock.errors import InterlockError, QuorumError
 
 if TYPE_CHECKING:
@@ -136,7 +135,7 @@ class _Listener(Hold):
 
 def _heard(listener: Hold, until: float) -> Op[None]:
     """Wait until somebody who waits where *listener* does is to look, and that one is the oldest."""
-    place = place_of(listener)
+    place = listener.lock.session.queues.stand(listener)
     line = place.line
     if not line.ready:
         yield from Listen(line)

@@ -125,8 +125,7 @@ class Barrier:
         """Return the place of *party*, which listens from now on."""
         topic = Topic(self.key, f"{self._wakes}{self.session.client_id}")
         place = stand(self.session, topic, party, Parties)
-        place.number = party.number
-        self.session.queues.places[place.number] = party
+        self.session.queues.places[party.number] = party
         return place
 
     def heard(self) -> bool:

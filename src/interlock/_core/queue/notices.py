@@ -53,7 +53,7 @@ def stand(session: Session, topic: Topic, waiter: Any, kind: type[Notices] = Not
         line = session.lines.setdefault(topic.channel, kind(session, made))
     place: Place | None = waiter.place
     if place is None:
-        place = waiter.place = Place(line, b"")
+        place = waiter.place = Place(line)
     place.line = line
     line.waiters[waiter] = None
     return place

@@ -55,7 +55,6 @@ class Place:
 
     Attributes:
         line: where it waits.
-        number: by which messages call its hold.
         bell: ends its wait; any thread may call it. None before it has waited.
         told: see above. It is overwritten only by what its reader would have asked for anyway.
         came: its place in the queue, as the server told it last.
@@ -66,11 +65,11 @@ class Place:
     """
 
     __slots__ = (
-        "before", "bell", "came", "line", "number", "open", "prolong_at", "refused", "sent", "told",
+        "before", "bell", "came", "line", "open", "prolong_at", "refused", "sent", "told",
     )  # fmt: skip
 
-    def __init__(self, line: Line, number: bytes) -> None:
-        self.line, self.number = line, number
+    def __init__(self, line: Line) -> None:
+        self.line = line
         self.bell: Callable[[], object] | None = None
         self.told: News | None = None
         self.sent, self.refused, self.came = 0.0, 0, 0
@@ -305,8 +304,8 @@ class Queues:
             line = self.lines.setdefault(lock.standing, lock.line(self._client, lock))
         place = hold.place
         if place is None:
-            place = hold.place = Place(line, hold.number)
-            self.places[place.number] = hold
+            place = hold.place = Place(line)
+            self.places[hold.number] = hold
         place.line = line
         return place
 
@@ -389,7 +388,7 @@ class Queues:
         """Note that nothing more can come for *hold*, which has ended."""
         self.leave(hold)
         if hold.place is not None:
-            self.places.pop(hold.place.number, None)
+            self.places.pop(hold.number, None)
 
     def turn(self, now: float) -> None:
         """Let those look whose time has come."""

@@ -10,7 +10,6 @@ from interlock._core.scripts.replies import LOOK
 
 if TYPE_CHECKING:
     from interlock._core.model.hold import Hold
-    from interlock._core.queue.places import Place
     from interlock._core.scripts.replies import News
 
 
@@ -30,8 +29,9 @@ def waiting(hold: Hold, deadline: float) -> Op[bool]:
 
 def news_for(hold: Hold, deadline: float) -> Op[News | None]:
     """Wait in the line of *hold* for what it is told; None if its time is up."""
+    session = hold.lock.session
     while True:
-        place = place_of(hold)
+        place = session.queues.stand(hold)  # again: its line may have come to rest
         line = place.line
         if not line.ready:
             yield from Listen(line)
@@ -42,18 +42,9 @@ def news_for(hold: Hold, deadline: float) -> Op[News | None]:
             return news
         if line.ready and not place.sent:
             return LOOK  # all others looked before it stood here
-        if hold.lock.session.clock() >= deadline:
+        if session.clock() >= deadline:
             return None
         yield from Wait(place, deadline)
-
-
-def place_of(hold: Hold) -> Place:
-    """Return the place of *hold*, which waits in the line that there is now."""
-    place, session = hold.place, hold.lock.session
-    if place is None or session.lines.get(hold.lock.standing) is not place.line:
-        place = session.queues.stand(hold)  # its line may have come to rest
-    place.line.waiters[hold] = None
-    return place
 
 
 def _let_next_ask(hold: Hold) -> None:

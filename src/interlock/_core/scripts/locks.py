@@ -1,4 +1,4 @@
-"""The scripts of the plain and the fenced lock."""
+"""The scripts of the plain, the fenced and the multi lock."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from interlock._core.scripts.script import (
     kept,
     many,
     milliseconds,
+    numbers,
     released,
     seconds,
     text,
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
-    "ACQUIRE", "ASK", "FENCED_ACQUIRE", "FENCED_ASK", "FENCED_RELEASE", "GIVE", "RELEASE", "RENEW", "Grant",
-    "LockStatus", "forced_note_read", "forced_note_write",
+    "ACQUIRE", "ASK", "FENCED_ACQUIRE", "FENCED_ASK", "FENCED_RELEASE", "FREED", "GIVE", "LEAVE_ALL", "LEFT_ALONE",
+    "RELEASE", "RENEW", "TAKE_ALL", "Grant", "LockStatus", "forced_note_read", "forced_note_write",
     "lock_query", "lock_renew", "milliseconds", "remember", "status",
 ]  # fmt: skip
 
@@ -83,6 +84,16 @@ FENCED_RELEASE: Final = Variants("fenced_release", freed)
 GIVE: Final = load("lock_give", released)
 
 _QUERY: Final = load("lock_query", status)
+
+FREED: Final = 1
+"""The answer for a lock that is free now."""
+LEFT_ALONE: Final = 2
+"""The answer for a lock that others wait for, so that it needs a release of its own."""
+
+TAKE_ALL: Final = load("locks_acquire", grant_or_left)
+"""Take all locks, or none: keys, a lease in milliseconds, and the holder of each."""
+LEAVE_ALL: Final = Variants("locks_release", numbers)
+"""Free locks: keys and queues, the holder of each and its channel; `FREED`, 0 or `LEFT_ALONE` each."""
 
 
 def lock_query(lock: str, *, deadline: float = NEVER) -> Eval[LockStatus]:

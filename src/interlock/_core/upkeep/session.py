@@ -6,7 +6,6 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from interlock._core.insight.observing import Round
 from interlock._core.model.effects import GRACE, NEVER, Batch, Wait
 from interlock._core.model.hold import ENDED, Claim, Hold
 from interlock._core.model.names import GRANT, WRITES, check_one_slot, draw, packed_text
@@ -266,18 +265,18 @@ class Session:
             self.resend()
         for hold in item.work.dead:
             self.garbage.answered(hold, outcomes.pop(0), now)
-        result = Round()
         due, sent_at = list[Hold](), now
+        count, failures = 0, list[Exception]()
         for renewal, outcome in zip(item.work.renewals, outcomes, strict=True):
             self.watchdog.answered(renewal, outcome, now)
             if renewal.call.script.name != "forced_note_read":
                 due.extend(renewal.holds)
                 sent_at = renewal.sent_at
                 if isinstance(outcome, Exception):
-                    result.failures.append(outcome)
+                    failures.append(outcome)
                 else:
-                    result.renewed += sum(outcome)
-        self.events.renewal(item.sender, due, sent_at, result)
+                    count += sum(outcome)
+        self.events.renewal(item.sender, due, sent_at, count, failures)
 
     def _block_gone(self, claim: Claim) -> None:
         """Note that nothing can leave the block of *claim* any more."""
