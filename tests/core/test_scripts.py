@@ -12,7 +12,7 @@ import pytest
 from tests.support.scripts import LUA, SENT, TEXTS
 
 from interlock._core import scripts
-from interlock._core.model.calls import Script
+from interlock._core.model.effects import Script
 from interlock._core.scripts.loader import Variants
 from interlock._core.scripts.locks import status
 from interlock._core.scripts.script import (

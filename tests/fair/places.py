@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from interlock._core.model.calls import Eval
+from interlock._core.model.effects import Eval
 from interlock._core.scripts import fair_lock as scripts
 from interlock._core.scripts.locks import ACQUIRE, Grant, milliseconds
 

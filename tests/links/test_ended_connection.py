@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interlock import ServerUnavailableError
-from interlock._core.model.calls import Eval, Script
+from interlock._core.model.effects import Eval, Script
 from interlock._drivers import fan_out
 from interlock._links import exchange
 from interlock._links.connection import Connection

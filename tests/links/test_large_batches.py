@@ -6,7 +6,7 @@ import threading
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from interlock._core.model.calls import Eval, Script
+from interlock._core.model.effects import Eval, Script
 from interlock._links.connection import TICK, Connection
 from interlock._links.endpoint import Endpoint
 

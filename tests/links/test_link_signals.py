@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import interlock
-from interlock._core.model.calls import Eval, Script
+from interlock._core.model.effects import Eval, Script
 from interlock._links import exchange
 from interlock._links.connection import Connection
 from interlock._links.endpoint import Endpoint

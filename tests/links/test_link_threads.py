@@ -15,7 +15,7 @@ from tests.support.patience import wait_until
 
 import interlock
 from interlock import ServerUnavailableError
-from interlock._core.model.calls import Eval, Script
+from interlock._core.model.effects import Eval, Script
 from interlock._drivers import fan_out
 from interlock._links.endpoint import Endpoint
 from interlock._links.pool import Pool

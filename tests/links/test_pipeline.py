@@ -12,7 +12,7 @@ import pytest
 from tests.recorder import Recorder
 from tests.support.patience import let_others_run
 
-from interlock._core.model.calls import Eval, Script
+from interlock._core.model.effects import Eval, Script
 from interlock._links.endpoint import Endpoint
 from interlock._links.multiplexer import NodeMultiplexer
 from interlock._links.pipeline import Pipeline

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock._core.model.calls import Eval
+from interlock._core.model.effects import Eval
 from interlock._core.scripts.locks import RELEASE, lock_query, remember
 from interlock._links.resp import (
     Attempt,

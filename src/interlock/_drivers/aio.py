@@ -13,9 +13,10 @@ from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Unpack
 
-from interlock._core.model.calls import GRACE, A
 from interlock._core.model.effects import (
+    GRACE,
     NEVER,
+    A,
     Batch,
     Eval,
     Gather,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from interlock._core.model.calls import LATE, NEVER
+from interlock._core.model.effects import LATE, NEVER
 from interlock.errors import InterlockError
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from interlock.errors import InterlockError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from interlock._core.model.calls import A
-    from interlock._core.model.effects import Op, R, Step
+    from interlock._core.model.effects import A, Op, R, Step
     from interlock._core.model.hold import Hold
     from interlock._core.upkeep.session import Session
 

@@ -13,7 +13,7 @@ import select
 import threading
 from typing import TYPE_CHECKING
 
-from interlock._core.model.calls import LATE, NEVER
+from interlock._core.model.effects import LATE, NEVER
 from interlock._drivers.process import clock
 from interlock._links.topology import LEAST
 from interlock.errors import InterlockError, ServerUnavailableError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from interlock._core.locks.together import Enough
-    from interlock._core.model.calls import Eval
+    from interlock._core.model.effects import Eval
     from interlock._links.connection import Connection
     from interlock._links.pool import NodePool, Pool
 

@@ -26,8 +26,7 @@ from interlock.errors import ClosedError, ConfigError, InterlockError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from interlock._core.model.calls import A
-    from interlock._core.model.effects import Op
+    from interlock._core.model.effects import A, Op
     from interlock._core.model.hold import Hold
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint

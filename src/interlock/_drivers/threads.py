@@ -9,8 +9,20 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
-from interlock._core.model.calls import GRACE, NEVER, A
-from interlock._core.model.effects import Batch, Eval, Gather, Listen, Op, R, RunOn, Step, Wait
+from interlock._core.model.effects import (
+    GRACE,
+    NEVER,
+    A,
+    Batch,
+    Eval,
+    Gather,
+    Listen,
+    Op,
+    R,
+    RunOn,
+    Step,
+    Wait,
+)
 from interlock._drivers import wrong_type
 from interlock._drivers.background.callbacks import call_user
 from interlock._drivers.connected import ConnectedDriver

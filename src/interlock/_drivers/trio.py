@@ -16,7 +16,7 @@ from interlock.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from interlock._core.model.calls import A, R
+    from interlock._core.model.effects import A, R
     from interlock._core.model.hold import Hold
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint

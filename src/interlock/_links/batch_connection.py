@@ -13,7 +13,7 @@ from interlock.errors import InterlockError, ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock._core.model.calls import Eval
+    from interlock._core.model.effects import Eval
     from interlock._links.endpoint import Endpoint
     from interlock._links.topology import Topology
 

@@ -44,7 +44,7 @@ from interlock.errors import InterlockError, ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from interlock._core.model.calls import Eval
+    from interlock._core.model.effects import Eval
     from interlock._links.endpoint import Origin
     from interlock._links.login import Login
 

@@ -21,7 +21,7 @@ from interlock.errors import ClosedError, ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from interlock._core.model.calls import Eval
+    from interlock._core.model.effects import Eval
     from interlock._links.endpoint import Endpoint
     from interlock._links.topology import Topology
     from interlock.options import PubSub

@@ -40,7 +40,7 @@ from interlock.errors import ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
-    from interlock._core.model.calls import Eval
+    from interlock._core.model.effects import Eval
     from interlock._links.endpoint import Endpoint
 
     Then = Callable[[object], None]

@@ -17,7 +17,7 @@ from interlock.errors import InterlockError, ServerUnavailableError, WrongTypeEr
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
-    from interlock._core.model.calls import Eval
+    from interlock._core.model.effects import Eval
 
 # "WRONGTYPE Operation ..." as such, or wrapped by Redis 6 as "ERR Error running script ...:
 # @user_script:7: WRONGTYPE ...".

@@ -18,7 +18,7 @@ from interlock._core.model.messages import TELL, told_by
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock._core.model.calls import Eval, Script
+    from interlock._core.model.effects import Eval, Script
     from interlock._core.model.messages import Told
 
 R = TypeVar("R")

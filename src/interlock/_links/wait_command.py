@@ -26,7 +26,7 @@ from interlock.errors import InterlockError, ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock._core.model.calls import Eval
+    from interlock._core.model.effects import Eval
 
 _DEMOTED = re.compile("^UNBLOCKED|cannot be used with replica")
 _CONNECTED = re.compile(rb"connected_slaves:(\d+)")

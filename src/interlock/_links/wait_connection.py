@@ -25,7 +25,7 @@ from interlock._links.wait_command import WaitCommand
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from interlock._core.model.calls import Eval
+    from interlock._core.model.effects import Eval
     from interlock._core.model.replication import Replication
     from interlock._links.endpoint import Endpoint
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
-from interlock._core.model.calls import GRACE
+from interlock._core.model.effects import GRACE
 from interlock.check.report import Finding, Severity
 from interlock.check.services import TESTED, service_of
 

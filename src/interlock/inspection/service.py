@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from importlib import resources
 from typing import TYPE_CHECKING, Any, cast
 
-from interlock._core.model.calls import Script
+from interlock._core.model.effects import Script
 from interlock._core.model.foreign_text import safe
 from interlock._core.scripts.source import sent
 from interlock._links.cluster import Cluster

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.core.simulator.timeline import Timeline
     from tests.support.model.redis_model import Stored
 
-    from interlock._core.model.calls import Eval
+    from interlock._core.model.effects import Eval
 
 EPOCH = 1_700_000_000.0
 DRIFT = 0.0005

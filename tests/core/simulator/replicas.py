@@ -12,7 +12,7 @@ from interlock.errors import ReplicationError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock._core.model.calls import Eval
+    from interlock._core.model.effects import Eval
     from interlock._core.model.replication import Replication
 
 

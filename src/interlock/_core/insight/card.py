@@ -27,7 +27,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 from interlock._core.insight.events import tell_loss
-from interlock._core.model.calls import NEVER
+from interlock._core.model.effects import NEVER
 from interlock._core.model.hold import ENDED, HELD, LOST
 from interlock._core.scripts.card import card_write
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from interlock._core.insight.observing import Observing, Wish
-    from interlock._core.model.calls import Eval
+    from interlock._core.model.effects import Eval
     from interlock._core.model.hold import Hold
     from interlock.options import Options
 

@@ -15,7 +15,7 @@ from interlock.errors import InterlockError
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from interlock._core.model.calls import Eval
+    from interlock._core.model.effects import Eval
     from interlock._core.upkeep.session import Session
 
 PROMPT = 0.075

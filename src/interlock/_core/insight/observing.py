@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from interlock._core.locks.base import Lock
-    from interlock._core.model.calls import Eval
+    from interlock._core.model.effects import Eval
     from interlock._core.model.hold import Hold
     from interlock.errors import LossReason
 

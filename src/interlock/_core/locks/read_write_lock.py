@@ -58,8 +58,7 @@ from interlock.errors import UpgradeError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from interlock._core.model.calls import Script
-    from interlock._core.model.effects import Op
+    from interlock._core.model.effects import Op, Script
     from interlock._core.model.hold import Owner
     from interlock._core.scripts.locks import LockStatus
     from interlock._core.scripts.replies import News

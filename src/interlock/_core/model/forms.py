@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock._core.model.calls import Eval
+from interlock._core.model.effects import Eval
 from interlock._core.model.names import packed_text
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from interlock._core.model.calls import Script
+    from interlock._core.model.effects import Script
     from interlock._core.model.hold import Hold
     from interlock._core.model.replication import Replication
 

@@ -20,8 +20,7 @@ from interlock._core.scripts.gate import LATCH_CHANGE, LATCH_COUNT, LATCH_QUERY
 from interlock.errors import ConfigError, LatchDeletedError
 
 if TYPE_CHECKING:
-    from interlock._core.model.calls import Script
-    from interlock._core.model.effects import Op
+    from interlock._core.model.effects import Op, Script
     from interlock._core.objects.counter import Carried
     from interlock._core.objects.number import Named
     from interlock._core.scripts.gate import State

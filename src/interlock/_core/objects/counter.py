@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from interlock._core.insight.observing import Wish
-    from interlock._core.model.calls import Script
+    from interlock._core.model.effects import Script
     from interlock._core.upkeep.session import Session
 
 

@@ -18,7 +18,7 @@ from interlock._core.queue.places import POLL
 from interlock._core.queue.waiting import news_for
 
 if TYPE_CHECKING:
-    from interlock._core.model.calls import Script
+    from interlock._core.model.effects import Script
     from interlock._core.objects.counter import Call
     from interlock._core.queue.places import Line
     from interlock._core.scripts.gate import State

@@ -57,8 +57,7 @@ from interlock.options import check_text
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from interlock._core.model.calls import Script
-    from interlock._core.model.effects import Op
+    from interlock._core.model.effects import Op, Script
     from interlock._core.model.hold import Owner
     from interlock._core.objects.leased_number import LeasedNumber
     from interlock._core.upkeep.session import Session

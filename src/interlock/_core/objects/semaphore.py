@@ -32,7 +32,7 @@ from interlock._core.scripts.semaphore import SEMAPHORE_ACQUIRE, SEMAPHORE_CHANG
 from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
-    from interlock._core.model.calls import Script
+    from interlock._core.model.effects import Script
     from interlock._core.objects.counter import Carried
     from interlock._core.objects.number import Named
     from interlock._core.queue.places import Line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._core.model.calls import NEVER, Eval
+from interlock._core.model.effects import NEVER, Eval
 from interlock._core.scripts.loader import load
 from interlock._core.scripts.script import ReplyShapeError, done, milliseconds
 

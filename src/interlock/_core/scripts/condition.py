@@ -9,7 +9,7 @@ from interlock._core.scripts.replies import News, news_of
 from interlock._core.scripts.script import ReplyShapeError, number
 
 if TYPE_CHECKING:
-    from interlock._core.model.calls import Script
+    from interlock._core.model.effects import Script
 
 
 class Waits(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
-from interlock._core.model.calls import Eval
+from interlock._core.model.effects import Eval
 from interlock._core.scripts.loader import Variants, load
 from interlock._core.scripts.replies import Refusal, broken, freed, held_or_refused
 from interlock._core.scripts.script import Grant, ReplyShapeError, many, seconds, text

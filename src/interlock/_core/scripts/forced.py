@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from interlock._core.model.calls import NEVER, Eval, Script
+from interlock._core.model.effects import NEVER, Eval, Script
 from interlock._core.scripts.loader import load
 from interlock._core.scripts.script import done, milliseconds, text
 from interlock._core.scripts.source import around

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from interlock._core.model.calls import NEVER, Eval
+from interlock._core.model.effects import NEVER, Eval
 from interlock._core.model.names import lock_channel
 from interlock._core.scripts.loader import Variants, load
 from interlock._core.scripts.locks import status

@@ -6,7 +6,7 @@ import re
 from pkgutil import get_data
 from typing import TYPE_CHECKING, Any
 
-from interlock._core.model.calls import R, Script
+from interlock._core.model.effects import R, Script
 from interlock._core.scripts.source import sent
 
 if TYPE_CHECKING:

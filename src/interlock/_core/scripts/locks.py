@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from interlock._core.model.calls import NEVER, Eval
+from interlock._core.model.effects import NEVER, Eval
 from interlock._core.scripts.forced import forced_note_read, forced_note_write, remember
 from interlock._core.scripts.loader import Variants, load
 from interlock._core.scripts.replies import freed, held_or_left, held_or_refused

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from interlock._core.model.calls import Eval
+from interlock._core.model.effects import Eval
 from interlock._core.model.names import (
     leased_queue,
     limited_channel,

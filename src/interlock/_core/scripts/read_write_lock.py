@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from interlock._core.model.calls import NEVER, Eval, Script
+from interlock._core.model.effects import NEVER, Eval, Script
 from interlock._core.model.names import (
     WRITES,
 )

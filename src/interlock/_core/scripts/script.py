@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar, cast
 
-from interlock._core.model.calls import NEVER
+from interlock._core.model.effects import NEVER
 from interlock._core.model.foreign_text import safe
 from interlock.errors import ServerUnavailableError
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from interlock._core.insight.card import LOOK, CardWriter
-from interlock._core.model.calls import NEVER
+from interlock._core.model.effects import NEVER
 from interlock._drivers.background import callbacks
 from interlock._drivers.process import clock
 from interlock._drivers.process.identity import about_this_process, connection_name
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from interlock._core.model.calls import Eval
+    from interlock._core.model.effects import Eval
     from interlock._core.model.hold import Hold
     from interlock._drivers.state import State
     from interlock._links.endpoint import Endpoint
