@@ -1,16 +1,17 @@
-"""The scripts of the plain, the fenced and the multi lock."""
+"""The scripts of the plain, the fenced and the multi lock, and of who releases a hold by force."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
-from interlock._core.model.effects import NEVER, Eval
-from interlock._core.scripts.forced import forced_note_read, forced_note_write, remember
+from interlock._core.model.effects import NEVER, Eval, Script
 from interlock._core.scripts.loader import Variants, load
 from interlock._core.scripts.replies import freed, held_or_left, held_or_refused
 from interlock._core.scripts.script import (
     Grant,
     ReplyShapeError,
+    done,
     grant_or_left,
     kept,
     many,
@@ -20,6 +21,7 @@ from interlock._core.scripts.script import (
     seconds,
     text,
 )
+from interlock._core.scripts.source import around
 from interlock.errors import WrongTypeError
 
 if TYPE_CHECKING:
@@ -74,6 +76,11 @@ def _depth(reply: object) -> int:
     return int(depth[:19])  # Redis counts with 64 bits
 
 
+def _note(reply: object) -> str | int | None:
+    """Read a text, a number, or nil."""
+    return reply if reply is None or isinstance(reply, int) else text(reply)
+
+
 ACQUIRE: Final = load("lock_acquire", grant_or_left)
 ASK: Final = Variants("lock_ask", held_or_refused)
 RELEASE: Final = Variants("lock_release", freed)
@@ -84,6 +91,9 @@ FENCED_RELEASE: Final = Variants("fenced_release", freed)
 GIVE: Final = load("lock_give", released)
 
 _QUERY: Final = load("lock_query", status)
+_FORCED_NOTE_WRITE = load("forced_note_write", done)
+_FORCED_NOTE_READ = load("forced_note_read", _note)
+_BEGIN, _END = around("once")
 
 FREED: Final = 1
 """The answer for a lock that is free now."""
@@ -104,3 +114,36 @@ def lock_query(lock: str, *, deadline: float = NEVER) -> Eval[LockStatus]:
 def lock_renew(locks: Sequence[str], lease: float, holders: Sequence[str]) -> Eval[list[bool]]:
     """Keep *locks* for another *lease*; return for each whether its holder still holds it."""
     return Eval(RENEW, tuple(locks), (milliseconds(lease), *holders))
+
+
+# Releases by force.
+
+
+def forced_note_write(note: str, why: str, keep: float, *, deadline: float = NEVER) -> Eval[bool]:
+    """Leave the reason *why* for a holder, for *keep* seconds."""
+    return Eval(_FORCED_NOTE_WRITE, (note,), (why, milliseconds(keep)), deadline)
+
+
+def forced_note_read(note: str, *, deadline: float = NEVER) -> Eval[str | int | None]:
+    """Return why a lock was released by force, and remove the note.
+
+    If there is none, return for how many seconds the server has run; None if it does not tell.
+    """
+    return Eval(_FORCED_NOTE_READ, (note,), (), deadline)
+
+
+@lru_cache(maxsize=64)
+def _remembering(script: Script[Any]) -> Script[Any]:
+    return Script(script.name, _BEGIN + script.text + _END, script.decode, varies=True)
+
+
+def remember(call: Eval[Any], request: str, keep: float) -> None:
+    """Make *call*, a release that was not sent yet, take effect once.
+
+    Its answer is kept under the key *request* for *keep* seconds. A copy finds it there, and does
+    nothing. This key is the last one that may be left out, if the user has no right to it.
+    """
+    call.script = _remembering(call.script)
+    call.keys = (*call.keys, request)
+    call.args = (*call.args, f"once {milliseconds(keep)}")
+    call.spare_keys, call.spare_args, call.packed = call.spare_keys + 1, 1, None
