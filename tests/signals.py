@@ -353,6 +353,7 @@ async def strike_tasks(bed: Bed, kind: Kind, operation: str, strikes: int, *, tw
                 before = timer.struck
                 with suppress(asyncio.CancelledError):
                     await asyncio.ensure_future(_strike_task(lock, operation, timer, within))
+                await asyncio.sleep(0)  # asyncio calls what hears of the end of that task
                 if timer.struck > before:
                     judge(bed, kind, lock, count)
     finally:
