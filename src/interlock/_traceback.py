@@ -38,6 +38,23 @@ def shorten(error: E) -> E:
     return error
 
 
+class _Outermost:
+    """A block that an error leaves as `shorten` returns it."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is not None:
+            shorten(error)
+
+
+outermost = _Outermost()
+"""Around what a method does in which users wait.
+
+One that acquires writes the handler out. It costs less, and a signal may strike as this block ends.
+"""
+
+
 def _shorten_ours(error: InterlockError) -> None:
     error.__traceback__, cause = None, error.__cause__
     if isinstance(cause, InterlockError):

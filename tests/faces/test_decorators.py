@@ -17,6 +17,7 @@ from tests.lock.lock_like import until
 from tests.support.address import free_port
 from tests.support.cards import own_keys
 from tests.support.patience import GIVE_UP, wait_until
+from tests.support.proxy import command, drop_request
 from tests.support.renewal import renews_soon
 
 import interlock
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     import redis
     from tests.lock.lock_like import Face
+    from tests.support.proxy import FaultProxy
 
 
 @dataclass
@@ -390,6 +392,31 @@ async def test_a_cancelled_call_releases(redis_url: str, redis_client: redis.Red
         with pytest.raises(asyncio.CancelledError):
             await task
         await until(lambda: own_keys(redis_client) == {"report"}, 5, "it is released")
+
+
+@pytest.mark.parametrize("min_hold", [0, 30])
+async def test_a_cancelled_call_ends_at_once_during_an_outage(
+    proxy: FaultProxy, min_hold: int
+) -> None:
+    """A single call that is cancelled while the server is silent does not wait for an answer."""
+    options: Any = {"command_timeout": 5, "outage_timeout": 20}
+    async with interlock.asyncio.connect(proxy.url(), **options) as client:
+        runs = asyncio.Event()
+
+        @client.single("report", min_hold=min_hold)
+        async def work() -> None:
+            runs.set()
+            await asyncio.Event().wait()
+
+        task = asyncio.create_task(work())
+        await asyncio.wait_for(runs.wait(), GIVE_UP)
+        proxy.on_request(command("EVALSHA"), drop_request)
+        began = time.monotonic()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert time.monotonic() - began < 4
+        proxy.clear_rules()
 
 
 def test_names_come_from_the_arguments_of_the_call(

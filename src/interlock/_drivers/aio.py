@@ -106,34 +106,38 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
         self._cancellations = Cancellations()
 
     async def perform(self, step: Step[R]) -> R:
-        """Perform *step*; return its result. The caller handles what ends it early."""
-        if self._loop is not asyncio.get_running_loop() or not self.started:
-            await self._begin()
-        call = step.begin()
-        failure: InterlockError | None = None
-        if call is not None:
-            pipeline = self._multiplexer.ready(call)
-            try:
+        """Perform *step*; return its result. Whatever is raised, nothing of *step* is left."""
+        try:
+            if self._loop is not asyncio.get_running_loop() or not self.started:
+                await self._begin()
+            call = step.begin()
+            failure: InterlockError | None = None
+            if call is not None:
+                pipeline = self._multiplexer.ready(call)
                 try:
-                    if pipeline is None:
-                        reply = await self._multiplexer.eval(call, self.timeout)
-                    else:
-                        # Who asks for a place is in no hurry: that goes with the next command.
-                        more = call.script.name in _JOINS
-                        reply = await pipeline.send(
-                            call.packed or pack_evalsha(call), step.heard, more
-                        )
+                    try:
+                        if pipeline is None:
+                            reply = await self._multiplexer.eval(call, self.timeout)
+                        else:
+                            # Who asks for a place is in no hurry: that goes with the next command.
+                            more = call.script.name in _JOINS
+                            reply = await pipeline.send(
+                                call.packed or pack_evalsha(call), step.heard, more
+                            )
+                    except InterlockError as error:
+                        reply = error
+                    if isinstance(reply, Exception):
+                        reply = await self._judged(call, pipeline, reply)
                 except InterlockError as error:
-                    reply = error
-                if isinstance(reply, Exception):
-                    reply = await self._judged(call, pipeline, reply)
-            except InterlockError as error:
-                failure = error
-            else:
-                if step.done(call.script.decode(reply)):
-                    return step.result
-            del call, pipeline  # many tasks may wait here: save memory
-        return await self.run(step.rest(failure))
+                    failure = error
+                else:
+                    if step.done(call.script.decode(reply)):
+                        return step.result
+                del call, pipeline  # many tasks may wait here: save memory
+            return await self.run(step.rest(failure))
+        except BaseException:
+            step.give_up()  # without an `await`: no second cancellation comes meanwhile
+            raise
 
     async def _begin(self) -> None:
         """Set up, in the running loop, everything that the first operation and every hold need."""

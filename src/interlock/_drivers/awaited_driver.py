@@ -42,7 +42,7 @@ class AwaitedDriver(ABC):
 
     @abstractmethod
     async def perform(self, step: Step[R]) -> R:
-        """Perform *step*; return its result. The caller handles what ends it early."""
+        """Perform *step*; return its result. Whatever is raised, nothing of *step* is left."""
 
     async def run(self, op: Op[R]) -> R:
         """Perform *op*; return its result."""

@@ -7,12 +7,13 @@ server answers, a decorated call may go on. Each rule stands here once. The face
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock._core.locks.ticket import over
+from interlock._core.model.calls import GRACE
 from interlock._drivers.background.log import log_unreachable
 from interlock._drivers.process.line import note_line
+from interlock._drivers.process.whole import give_up
 from interlock._traceback import shorten
 from interlock.errors import InterlockError, NotHeldError, ServerUnavailableError
 
@@ -21,19 +22,25 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from interlock._core.locks.ticket import Ticket
+    from interlock._core.model.effects import Step
 
-K = TypeVar("K")
 R = TypeVar("R")
 T = TypeVar("T")
 
 
-def go_on(error: BaseException | None, trouble: InterlockError, *, own: bool = False) -> None:
-    """Raise *trouble*; if the body of the block has raised *error*, only note *trouble* in that.
+def performed(driver: Any, step: Step[R], then: Callable[[R], T]) -> T:
+    """Perform *step*; return what *then* makes of its result, or leave nothing of both behind."""
+    try:
+        return then(driver.perform(step))
+    except BaseException:
+        give_up(step)
+        raise
 
-    Args:
-        error: ends the block; None if nothing does.
-        trouble: what went wrong when the block was left.
-        own: whether *error* is a cancellation of our own, in place of which *trouble* is raised.
+
+def go_on(error: BaseException | None, trouble: InterlockError, *, own: bool = False) -> None:
+    """Raise *trouble*, which came at the end of a block; if *error* ends that, only note it there.
+
+    But if *error* is a cancellation of our *own*, *trouble* is raised in its place.
     """
     if error is None or own:
         raise shorten(trouble) from error
@@ -48,15 +55,38 @@ def end_by(end: Callable[[], None], error: BaseException | None) -> None:
         go_on(error, trouble)
 
 
-def between(body: Callable[[], R], end: Callable[[], None]) -> R:
-    """Return what *body* returns, and call *end* after it, whatever it raises."""
+def leave(
+    driver: Any,
+    step: Step[Any],
+    error: BaseException | None,
+    *,
+    own: bool = False,
+    once: bool = False,
+) -> None:
+    """Perform *step* at the end of a block: the release of what the block has.
+
+    A block that is cancelled or interrupted ends at once, and the background releases.
+
+    Args:
+        driver: the client's.
+        step: the release.
+        error: ends the block; None if nothing does.
+        own: whether *error* is a cancellation of our own, in place of which a failure is raised.
+        once: whether what ends at once is sent all the same, because the background cannot do that.
+    """
     try:
-        result = body()
-    except BaseException as error:
-        end_by(end, error)
-        raise
-    end()
-    return result
+        if error is None or own or isinstance(error, (Exception, GeneratorExit)):
+            driver.perform(step)
+        else:
+            try:
+                call = step.begin()
+                if once and call is not None:
+                    call.deadline = driver.session.clock() + GRACE
+                    driver.run_shielded(iter(call))
+            finally:
+                step.give_up()
+    except InterlockError as trouble:
+        go_on(error, trouble, own=own)
 
 
 def inside(
@@ -64,42 +94,24 @@ def inside(
     body: Callable[[], R],
     name: str,
     if_unreachable: str,
-) -> R | None:
-    """Return what *body* returns inside of *block*.
+    otherwise: T,
+) -> R | T:
+    """Return what *body* returns inside of *block*; *otherwise* if the block got nothing.
 
-    If no server answers when the block begins: raise, run *body* all the same, or return None.
+    If no server answers when the block begins: raise, run *body* all the same, or return *otherwise*.
     """
     begun = False
     try:
         with block as hold:
             begun = True
+            if hold is None:
+                return otherwise
             note_line(hold._hold, 1)  # noqa: SLF001 - one package
             return body()
     except ServerUnavailableError as error:
         if begun or not _goes_on(error, name, if_unreachable):
             raise
-    return body() if if_unreachable == "run" else None
-
-
-def within(
-    take: Callable[[], K | None],
-    body: Callable[[], R],
-    end: Callable[[K], None],
-    otherwise: T,
-    name: str,
-    if_unreachable: str,
-) -> R | T:
-    """Return what *body* returns between *take* and *end*; *otherwise* if nothing is taken.
-
-    If no server answers when it is taken: raise, run *body* all the same, or return *otherwise*.
-    """
-    try:
-        taken = take()
-    except ServerUnavailableError as error:
-        if not _goes_on(error, name, if_unreachable):
-            raise
-        return body() if if_unreachable == "run" else otherwise
-    return otherwise if taken is None else between(body, partial(end, taken))
+    return body() if if_unreachable == "run" else otherwise
 
 
 def _goes_on(error: ServerUnavailableError, name: str, if_unreachable: str) -> bool:

@@ -206,19 +206,23 @@ class OverThreads(AwaitedDriver, Generic[E]):
         return self._threads.closed
 
     async def perform(self, step: Step[R]) -> R:
-        """Perform *step*; return its result. The caller handles what ends it early."""
-        await self._begin()
-        call = step.begin()
-        failure: InterlockError | None = None
-        if call is not None:
-            try:
-                reply = await self.in_thread(self._threads.eval, call)
-            except InterlockError as error:
-                failure = error
-            else:
-                if step.done(call.script.decode(reply)):
-                    return step.result
-        return await self.run(step.rest(failure))
+        """Perform *step*; return its result. Whatever is raised, nothing of *step* is left."""
+        try:
+            await self._begin()
+            call = step.begin()
+            failure: InterlockError | None = None
+            if call is not None:
+                try:
+                    reply = await self.in_thread(self._threads.eval, call)
+                except InterlockError as error:
+                    failure = error
+                else:
+                    if step.done(call.script.decode(reply)):
+                        return step.result
+            return await self.run(step.rest(failure))
+        except BaseException:
+            step.give_up()
+            raise
 
     async def run_shielded(self, op: Op[R]) -> R:
         """Perform *op* where no cancellation reaches it; return its result."""

@@ -121,22 +121,29 @@ class ThreadDriver(ConnectedDriver):
             self._start_threads()
 
     def perform(self, step: Step[R]) -> R:
-        """Perform *step*; return its result. The caller handles what ends it early."""
-        if not self.started:
-            self.begin()
-        call, send = step.begin(), self._eval
-        failure: InterlockError | None = None
-        if call is not None:
-            try:
-                reply = send(call, self.timeout)
-            except InterlockError as error:
-                self._explain(error)
-                failure = error
-            else:
-                decode = call.script.decode
-                if step.done(decode(reply)):
-                    return step.result
-        return self.run(step.rest(failure))
+        """Perform *step*; return its result. Whatever is raised, nothing of *step* is left."""
+        try:
+            if not self.started:
+                self.begin()
+            call, send = step.begin(), self._eval
+            failure: InterlockError | None = None
+            if call is not None:
+                try:
+                    reply = send(call, self.timeout)
+                except InterlockError as error:
+                    self._explain(error)
+                    failure = error
+                else:
+                    decode = call.script.decode
+                    if step.done(decode(reply)):
+                        return step.result
+            return self.run(step.rest(failure))
+        except BaseException:
+            try:  # not in a function of its own: a second signal may come before its first `try`
+                step.give_up()
+            except BaseException:  # noqa: BLE001 - the first one goes on
+                step.give_up()
+            raise
 
     def run(self, op: Op[R]) -> R:
         """Perform *op*; return its result."""

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING
 from interlock import errors
 
 # end
-from interlock._drivers.process.whole import give_up
 from interlock._drivers.unawaited import awaited
 from interlock._hints import hints
-from interlock._traceback import shorten
+from interlock._traceback import outermost
 from interlock.options import check_timeout
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.objects.barrier import Barrier as CoreBarrier
-    from interlock._core.objects.barrier import End
     from interlock._drivers.aio import AsyncDriver
     from interlock.options import Duration
 
@@ -78,13 +76,8 @@ class Barrier:
         """
         driver = self._driver
         limit = self._timeout if timeout is None else check_timeout(blocking=True, timeout=timeout)
-        step = self._core.wait(driver.session.clock() + limit)
-        try:
-            return await driver.perform(step)
-        except BaseException as error:
-            give_up(step)
-            shorten(error)
-            raise
+        with outermost:
+            return await driver.perform(self._core.wait(driver.session.clock() + limit))
 
     async def __aenter__(self) -> int:
         """Wait, as `wait` does, and return the index."""
@@ -103,22 +96,16 @@ class Barrier:
 
         It is carried through when it is interrupted; one round trip.
         """
-        await self._end(self._core.abort())
+        with outermost:
+            await self._driver.perform(self._core.abort())
 
     async def reset(self) -> None:
         """Make the barrier empty and whole again; all who wait get BrokenBarrierError.
 
         It is carried through when it is interrupted; one round trip.
         """
-        await self._end(self._core.reset())
-
-    async def _end(self, step: End) -> None:
-        try:
-            await self._driver.perform(step)
-        except BaseException as error:
-            give_up(step)
-            shorten(error)
-            raise
+        with outermost:
+            await self._driver.perform(self._core.reset())
 
     @property
     # asyncio only

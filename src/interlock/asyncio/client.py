@@ -248,7 +248,9 @@ class Client:
         live = [
             each for each in list(driver.session.live) if each.state is HELD and not each.of_permits
         ]
-        return [of_block(driver, each, None) for each in sorted(live, key=attrgetter("since"))]
+        return [
+            of_block(Hold, driver, each, None) for each in sorted(live, key=attrgetter("since"))
+        ]
 
     async def force_release(self, name: str, *, holder: str, reason: str = "") -> bool:
         """Break the hold that *holder* has of *name*, whatever kind of lock that is.

@@ -8,13 +8,13 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from interlock._core.model.effects import performed
 from interlock._core.objects.condition import ALL, Notify, WaitFor
 from interlock._drivers.process.line import note_line
-from interlock._drivers.process.whole import give_up
 from interlock._drivers.tasks import current_owner
 from interlock._hints import hints
 from interlock._naming import checked_result
-from interlock._traceback import shorten
+from interlock._traceback import outermost
 from interlock.asyncio.lock import Exit
 from interlock.errors import InterlockError
 from interlock.options import check_number, check_timeout
@@ -113,17 +113,14 @@ class Condition:
         """
         driver = self._driver
         limit = check_timeout(blocking=True, timeout=timeout)
-        try:
+        with outermost:
             return await self._wait(driver.session.clock() + limit)
-        except BaseException as error:
-            shorten(error)
-            raise
 
     async def _wait(self, deadline: float) -> bool:
         driver, owner = self._driver, current_owner()
         step = WaitFor(self._core, owner, deadline)
         try:
-            notified: bool = await driver.perform(step)
+            notified: bool = await driver.run(performed(step))
         except BaseException as error:
             try:
                 if isinstance(error, (InterlockError, GeneratorExit)):
@@ -176,13 +173,8 @@ class Condition:
         await self._notify(ALL)
 
     async def _notify(self, count: int) -> None:
-        step = Notify(self._core, current_owner(), count)
-        try:
-            await self._driver.perform(step)
-        except BaseException as error:
-            give_up(step)
-            shorten(error)
-            raise
+        with outermost:
+            await self._driver.perform(Notify(self._core, current_owner(), count))
 
 
 async def _ask(predicate: Callable[[], T | Awaitable[T]]) -> T:

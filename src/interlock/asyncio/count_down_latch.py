@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from interlock._drivers.unawaited import awaited
 from interlock._hints import hints
-from interlock._traceback import shorten
-from interlock.asyncio.semaphore import perform
+from interlock._traceback import outermost
 from interlock.options import check_timeout
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ class CountDownLatch:
 
     async def try_set_count(self, count: int) -> bool:
         """Set *count* unless the latch has one; return whether it was set; one round trip."""
-        return await perform(self._driver, self._recipe.try_set_count(count))
+        return await self._driver.perform(self._recipe.try_set_count(count))
 
     async def count_down(self) -> None:
         """Take one from the count, and open the latch at 0; one round trip.
@@ -46,7 +45,7 @@ class CountDownLatch:
         Nothing happens to an open latch. A call that is interrupted is completed. It is still sent
         in the background after a ServerUnavailableError, so do not repeat it.
         """
-        _ = await perform(self._driver, self._recipe.count_down())
+        _ = await self._driver.perform(self._recipe.count_down())
 
     async def count(self) -> int:
         """Return the count that is left; 0 if the latch is open or never set; one round trip."""
@@ -70,11 +69,8 @@ class CountDownLatch:
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
         deadline = driver.session.clock() + limit
-        try:
-            return await perform(driver, self._recipe.wait(deadline))
-        except BaseException as error:
-            shorten(error)
-            raise
+        with outermost:
+            return await driver.perform(self._recipe.wait(deadline))
 
     async def delete(self) -> bool:
         """Remove the latch; return whether there was one; one round trip.
@@ -82,4 +78,4 @@ class CountDownLatch:
         Every `wait` for it raises LatchDeletedError. If ``count=`` names its count, the next call
         of a client that has not set it yet sets it again.
         """
-        return await perform(self._driver, self._recipe.delete())
+        return await self._driver.perform(self._recipe.delete())

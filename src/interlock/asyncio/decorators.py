@@ -9,10 +9,9 @@ import functools
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from interlock._core.locks.base import Lock as CoreLock
+from interlock._core.locks.transfer import LeaveLocked
 from interlock._core.model.hold import Owner
-from interlock._drivers.awaited import inside, within
-from interlock._drivers.process.line import note_line
-from interlock._drivers.process.whole import give_up
+from interlock._drivers.awaited import inside, leave, performed
 from interlock._hints import hints
 from interlock._naming import (
     check_function,
@@ -21,17 +20,16 @@ from interlock._naming import (
     fixed_name,
     naming,
 )
-from interlock._traceback import shorten
+from interlock._traceback import outermost
 from interlock.asyncio import lock as locks
 from interlock.asyncio.lock import Hold, Lock
 from interlock.errors import ConfigError
-from interlock.options import check_name, lease_of, lease_within
+from interlock.options import MIN_LEASE, check_name, lease_of, lease_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from types import TracebackType
 
-    from interlock._core.locks.base import Acquire
     from interlock._drivers.aio import AsyncDriver
 
 P = ParamSpec("P")
@@ -96,7 +94,8 @@ class Locked(Generic[T]):
                 return checked_result(await function(*args, **kwargs), function)
 
             lock = self._make(name_of(args, kwargs))
-            return cast("R | T", await inside(lock, body, lock.name, self._if_unreachable))
+            skipped = cast("T", None)
+            return await inside(lock, body, lock.name, self._if_unreachable, skipped)
 
         return call
 
@@ -156,37 +155,58 @@ class Single(Generic[T]):
             async def body() -> R:
                 return checked_result(await function(*args, **kwargs), function)
 
-            session, name = driver.session, check_name(name_of(args, kwargs))
-            lock = CoreLock(session, name, session.key(name), reentrant=False)
-            # Each call is an owner of its own, which ends with it: the lock may outlive it.
-            caller, began = Owner(f"a call under {name!r}"), session.clock()
-            lease = lease_of(lease_within(self._max_hold, None, session.options), driver)
-            take = functools.partial(self._take, lock.acquiring().of(lock, caller, began, lease))
-            end = functools.partial(self._end, began)
-            return await within(take, body, end, self._otherwise, name, self._if_unreachable)
+            name = check_name(name_of(args, kwargs))
+            block = _Call(driver, name, self._min_hold, self._max_hold)
+            return await inside(block, body, name, self._if_unreachable, self._otherwise)
 
         return call
 
-    async def _take(self, step: Acquire) -> Hold | None:
-        """Perform *step*; return what the call holds, or None."""
-        try:
-            hold = await self._driver.perform(step)
-            if hold is None:
-                return None
-            note_line(hold, 3)
-            face = locks.of_block(self._driver, hold, None)
-            if self._max_hold is not None:
-                face._end_within(self._max_hold)
-        except BaseException as error:
-            give_up(step)
-            shorten(error)
-            raise
+
+class _Call:
+    """The block of one call, which gets None if the lock is held.
+
+    Each call is an owner of its own, which ends with it: the lock may outlive it.
+    """
+
+    def __init__(
+        self, driver: AsyncDriver, name: str, min_hold: float, max_hold: float | None
+    ) -> None:
+        self._driver, self._name = driver, name
+        self._min_hold, self._max_hold = min_hold, max_hold
+        self._until = 0.0
+        self._hold: Hold | None = None
+        self._caller = Owner(f"a call under {name!r}")
+
+    async def __aenter__(self) -> Hold | None:
+        driver, session = self._driver, self._driver.session
+        lock = CoreLock(session, self._name, session.key(self._name), reentrant=False)
+        lease = lease_of(lease_within(self._max_hold, None, session.options), driver)
+        began = session.clock()
+        self._until = began + self._min_hold
+        step = lock.acquiring().of(lock, self._caller, began, lease)
+        with outermost:
+            return await performed(driver, step, self._got)
+
+    def _got(self, hold: Any) -> Hold | None:
+        if hold is None:
+            return None
+        face = locks.of_block(Hold, self._driver, hold, None)
+        if self._max_hold is not None:
+            face._end_within(self._max_hold)
+        self._hold = face
         return face
 
-    async def _end(self, began: float, hold: Hold) -> None:
-        """Release *hold*, or leave the lock locked until it was so for long enough."""
-        rest = began + self._min_hold - self._driver.session.clock()
-        if rest > 0:
-            await hold._leave_locked(rest)
-        else:
-            await hold.release()
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Release the lock, or leave it locked until it was so for long enough."""
+        hold, rest = self._hold, self._until - self._driver.session.clock()
+        if hold is not None and rest > 0:
+            await leave(
+                self._driver, LeaveLocked(hold._hold, max(rest, MIN_LEASE)), error, once=True
+            )
+        elif hold is not None:
+            await hold.__aexit__(kind, error, trace)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from interlock._drivers.unawaited import awaited
 from interlock._hints import hints
-from interlock._traceback import shorten
-from interlock.asyncio.semaphore import perform
+from interlock._traceback import outermost
 from interlock.options import check_timeout
 
 if TYPE_CHECKING:
@@ -40,14 +39,14 @@ class Event:
         It stays set until somebody clears it. A call that is interrupted is completed, and still
         sent in the background after a ServerUnavailableError.
         """
-        await perform(self._driver, self._core.set())
+        await self._driver.perform(self._core.set())
 
     async def clear(self) -> None:
         """Clear it: who comes now waits. Raises and costs as `set`.
 
         A waiter that waited before still goes on if the event was set meanwhile.
         """
-        await perform(self._driver, self._core.clear())
+        await self._driver.perform(self._core.clear())
 
     # asyncio only
     @awaited
@@ -70,8 +69,5 @@ class Event:
             waiters of this client.
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
-        try:
-            return await perform(driver, self._core.wait(driver.session.clock() + limit))
-        except BaseException as error:
-            shorten(error)
-            raise
+        with outermost:
+            return await driver.perform(self._core.wait(driver.session.clock() + limit))

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from interlock._core.locks.errors import out_of_time
 from interlock._drivers.process.line import note_line
-from interlock._drivers.process.whole import give_up
 from interlock._drivers.tasks import current_owner
 from interlock._hints import hints
 from interlock._naming import check_function, checked_result, fixed_name, naming
 from interlock._traceback import shorten
 from interlock.asyncio import lock as locks
-from interlock.asyncio.leased_semaphore import given, of_block, taking
+from interlock.asyncio.leased_semaphore import Permit, Takes
+from interlock.asyncio.lock import of_block
 from interlock.errors import NotHeldError
 from interlock.options import check_timeout, lease_of
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from interlock._core.objects.permits import LimitedPermits
     from interlock._drivers.aio import AsyncDriver
     from interlock._drivers.awaited_block import Exits
-    from interlock.asyncio.leased_semaphore import Permit
     from interlock.options import Duration
 
 P = ParamSpec("P")
@@ -36,7 +35,7 @@ _WRITE = "async with limited.acquire() as permit:"
 
 
 @hints("client.limited(name, n)")
-class Limited(locks._Entering):
+class Limited(locks._Entering, Takes):
     """Lets at most *n* blocks or calls run at once, in all processes together.
 
     Made by `Client.limited`. Any number of tasks may use one object, and a block may be left by
@@ -89,18 +88,15 @@ class Limited(locks._Entering):
             AcquireTimeoutError: none became free in *timeout* seconds, or the object's own.
         """
         limit = self._timeout if timeout is None else check_timeout(blocking=True, timeout=timeout)
-        step, driver = None, self._driver
         try:
             core = self._named()
-            step, kept = taking(driver, core, limit, self._lease, _WRITE)
-            hold = await driver.perform(step)
-            if hold is None:
+            permit = await self._taken(core, limit, self._lease, _WRITE)
+            if permit is None:
                 raise out_of_time(core.kind, core.name, 1, limit)  # noqa: TRY301 - see `shorten`
-            return given(driver, hold, kept)
         except BaseException as error:
-            give_up(step)
             shorten(error)
             raise
+        return permit
 
     async def available(self) -> int:
         """Return how many more could start now; below 0 while too many run; one round trip.
@@ -116,17 +112,20 @@ class Limited(locks._Entering):
         """
         return await self._driver.run(self._named().running())
 
-    async def __aenter__(self) -> Permit:
-        driver = self._driver
-        try:
-            core = self._named()
-            hold = await self._enter(driver, core, self._timeout, self._lease)
-            if hold is None:
-                raise out_of_time(core.kind, core.name, 1, self._timeout)  # noqa: TRY301 - see `shorten`
-        except BaseException as error:
-            shorten(error)
-            raise
-        return of_block(driver, hold._hold, self, hold._claim)
+    @property
+    def _parts(self) -> tuple[AsyncDriver, Any, float, float | None]:  # type: ignore[override]
+        return self._driver, self._named(), self._timeout, self._lease
+
+    async def _refused(self, driver: AsyncDriver, core: Any, limit: float) -> Permit:
+        del driver
+        raise out_of_time(core.kind, core.name, 1, limit)
+
+    def _block_of(self, hold: Any, claim: Any) -> Permit:
+        return of_block(Permit, self._driver, hold, self, claim)
+
+    if TYPE_CHECKING:
+
+        async def __aenter__(self) -> Permit: ...
 
     __aexit__ = cast("Exits", locks.Exit())
 

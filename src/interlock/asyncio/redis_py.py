@@ -27,8 +27,6 @@ from interlock.options import FOREVER, Options, lease_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock._core.locks.base import Acquire
-    from interlock._core.model import hold as model
     from interlock._core.model.effects import Op
     from interlock._drivers.aio import AsyncDriver
 
@@ -114,9 +112,8 @@ class Lock(RedisLock):
         with self._translated():
             while True:
                 try:
-                    taken = await _performed(
-                        driver, core.acquiring().of(core, owner, deadline, lease)
-                    )
+                    step = core.acquiring().of(core, owner, deadline, lease)
+                    taken = await driver.perform(step)
                     break
                 except errors.WrongTypeError:
                     # redis-py's lock, or any other key: its SET NX takes one for a locked lock too.
@@ -127,7 +124,7 @@ class Lock(RedisLock):
         if taken is None:
             return False
         note_line(taken, 1)
-        hold = of_block(driver, taken, None)
+        hold = of_block(Hold, driver, taken, None)
         self.local.token = bytes_of(hold.holder if token is None else token)
         self.local.held = _Held(self.local.token, hold, owner)
         return True
@@ -201,24 +198,15 @@ class Lock(RedisLock):
         if held is None or held.token != token:
             driver, core, owner = self._parts()
             step = Adopt(core, owner, text_of(token), None, self.timeout or None, None)
-            adopted = await _performed(driver, step)
+            adopted = await driver.perform(step)
             assert adopted is not None, "it raises instead"
-            held = _Held(token, of_block(driver, adopted, None), owner)
+            held = _Held(token, of_block(Hold, driver, adopted, None), owner)
             self.local.held = held
         return held.hold
 
 
 def _pause(until: float) -> Op[None]:
     yield from Wait(None, until)
-
-
-async def _performed(driver: AsyncDriver, step: Acquire) -> model.Hold | None:
-    """Return what *step* acquires; nothing of it is left if it raises."""
-    try:
-        return await driver.perform(step)
-    except BaseException:
-        step.give_up()
-        raise
 
 
 def _driver(client: Client) -> AsyncDriver:

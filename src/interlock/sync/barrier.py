@@ -5,16 +5,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._drivers.process.whole import give_up
 from interlock._hints import hints
-from interlock._traceback import shorten
+from interlock._traceback import outermost
 from interlock.options import check_timeout
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.objects.barrier import Barrier as CoreBarrier
-    from interlock._core.objects.barrier import End
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
 
@@ -64,13 +62,8 @@ class Barrier:
         """
         driver = self._driver
         limit = self._timeout if timeout is None else check_timeout(blocking=True, timeout=timeout)
-        step = self._core.wait(driver.session.clock() + limit)
-        try:
-            return driver.perform(step)
-        except BaseException as error:
-            give_up(step)
-            shorten(error)
-            raise
+        with outermost:
+            return driver.perform(self._core.wait(driver.session.clock() + limit))
 
     def __enter__(self) -> int:
         """Wait, as `wait` does, and return the index."""
@@ -89,22 +82,16 @@ class Barrier:
 
         It is carried through when it is interrupted; one round trip.
         """
-        self._end(self._core.abort())
+        with outermost:
+            self._driver.perform(self._core.abort())
 
     def reset(self) -> None:
         """Make the barrier empty and whole again; all who wait get BrokenBarrierError.
 
         It is carried through when it is interrupted; one round trip.
         """
-        self._end(self._core.reset())
-
-    def _end(self, step: End) -> None:
-        try:
-            self._driver.perform(step)
-        except BaseException as error:
-            give_up(step)
-            shorten(error)
-            raise
+        with outermost:
+            self._driver.perform(self._core.reset())
 
     @property
     def n_waiting(self) -> int:

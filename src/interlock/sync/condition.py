@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from interlock._core.model.effects import performed
 from interlock._core.objects.condition import ALL, Notify, WaitFor
 from interlock._drivers.flow import current_owner
 from interlock._drivers.process.line import note_line
-from interlock._drivers.process.whole import give_up
 from interlock._hints import hints
 from interlock._naming import checked_result
-from interlock._traceback import shorten
+from interlock._traceback import outermost
 from interlock.errors import InterlockError
 from interlock.options import check_number, check_timeout
 from interlock.sync.lock import Exit
@@ -113,17 +113,14 @@ class Condition:
         """
         driver = self._driver
         limit = check_timeout(blocking=True, timeout=timeout)
-        try:
+        with outermost:
             return self._wait(driver.session.clock() + limit)
-        except BaseException as error:
-            shorten(error)
-            raise
 
     def _wait(self, deadline: float) -> bool:
         driver, owner = self._driver, current_owner()
         step = WaitFor(self._core, owner, deadline)
         try:
-            notified: bool = driver.perform(step)
+            notified: bool = driver.run(performed(step))
         except BaseException as error:
             try:
                 if isinstance(error, (InterlockError, GeneratorExit)):
@@ -170,13 +167,8 @@ class Condition:
         self._notify(ALL)
 
     def _notify(self, count: int) -> None:
-        step = Notify(self._core, current_owner(), count)
-        try:
-            self._driver.perform(step)
-        except BaseException as error:
-            give_up(step)
-            shorten(error)
-            raise
+        with outermost:
+            self._driver.perform(Notify(self._core, current_owner(), count))
 
 
 def _ask(predicate: Callable[[], T]) -> T:

@@ -6,9 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._hints import hints
-from interlock._traceback import shorten
+from interlock._traceback import outermost
 from interlock.options import check_timeout
-from interlock.sync.semaphore import perform
 
 if TYPE_CHECKING:
     from interlock._core.objects.count_down_latch import CountDownLatch as CoreLock
@@ -38,7 +37,7 @@ class CountDownLatch:
 
     def try_set_count(self, count: int) -> bool:
         """Set *count* unless the latch has one; return whether it was set; one round trip."""
-        return perform(self._driver, self._recipe.try_set_count(count))
+        return self._driver.perform(self._recipe.try_set_count(count))
 
     def count_down(self) -> None:
         """Take one from the count, and open the latch at 0; one round trip.
@@ -46,7 +45,7 @@ class CountDownLatch:
         Nothing happens to an open latch. A call that is interrupted is completed. It is still sent
         in the background after a ServerUnavailableError, so do not repeat it.
         """
-        _ = perform(self._driver, self._recipe.count_down())
+        _ = self._driver.perform(self._recipe.count_down())
 
     def count(self) -> int:
         """Return the count that is left; 0 if the latch is open or never set; one round trip."""
@@ -67,11 +66,8 @@ class CountDownLatch:
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
         deadline = driver.session.clock() + limit
-        try:
-            return perform(driver, self._recipe.wait(deadline))
-        except BaseException as error:
-            shorten(error)
-            raise
+        with outermost:
+            return driver.perform(self._recipe.wait(deadline))
 
     def delete(self) -> bool:
         """Remove the latch; return whether there was one; one round trip.
@@ -79,4 +75,4 @@ class CountDownLatch:
         Every `wait` for it raises LatchDeletedError. If ``count=`` names its count, the next call
         of a client that has not set it yet sets it again.
         """
-        return perform(self._driver, self._recipe.delete())
+        return self._driver.perform(self._recipe.delete())

@@ -6,9 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._hints import hints
-from interlock._traceback import shorten
+from interlock._traceback import outermost
 from interlock.options import check_timeout
-from interlock.sync.semaphore import perform
 
 if TYPE_CHECKING:
     from interlock._core.objects.event import Event as CoreEvent
@@ -40,14 +39,14 @@ class Event:
         It stays set until somebody clears it. A call that is interrupted is completed, and still
         sent in the background after a ServerUnavailableError.
         """
-        perform(self._driver, self._core.set())
+        self._driver.perform(self._core.set())
 
     def clear(self) -> None:
         """Clear it: who comes now waits. Raises and costs as `set`.
 
         A waiter that waited before still goes on if the event was set meanwhile.
         """
-        perform(self._driver, self._core.clear())
+        self._driver.perform(self._core.clear())
 
     def is_set(self) -> bool:
         """Return whether it is set; one round trip."""
@@ -64,8 +63,5 @@ class Event:
             waiters of this client.
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
-        try:
-            return perform(driver, self._core.wait(driver.session.clock() + limit))
-        except BaseException as error:
-            shorten(error)
-            raise
+        with outermost:
+            return driver.perform(self._core.wait(driver.session.clock() + limit))

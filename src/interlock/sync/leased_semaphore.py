@@ -15,16 +15,15 @@ from interlock._core.model.hold import Job
 from interlock._core.model.no_hold import NoHold
 from interlock._drivers.flow import current_owner
 from interlock._drivers.kept import Kept
-from interlock._drivers.process.line import line_of
+from interlock._drivers.process.line import line_of, note_line
 from interlock._drivers.process.whole import give_up
 from interlock._drivers.threads import whole
 from interlock._hints import hints, told, unexpected
 from interlock._misuse import publish
-from interlock._traceback import shorten
+from interlock._traceback import outermost, shorten
 from interlock.options import FOREVER, check_lease, check_timeout, lease_of
 from interlock.sync import lock as locks
-from interlock.sync.lock import Hold
-from interlock.sync.semaphore import perform
+from interlock.sync.lock import Hold, of_block
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -82,35 +81,32 @@ class Permit(Hold):
         __exit__ = whole(__exit__, _struck)
 
 
-_new = Permit.__new__
+class Takes:
+    """What permits are taken from by hand."""
 
+    __slots__ = ()
 
-def of_block(driver: ThreadDriver, hold: Any, keeper: Any, claim: Any = None) -> Permit:
-    """Return the face of *hold*, which keeps *keeper* alive; for the block of *claim* if there is one.
+    if TYPE_CHECKING:
+        _driver: ThreadDriver
 
-    The class is not called, since that costs much more (`hints`).
-    """
-    made = _new(Permit)
-    made._driver, made._hold, made._claim, made.name = driver, hold, claim, hold.name
-    made._released, made._lost, made._last, made._lock = False, None, None, keeper
-    return made
-
-
-def taking(
-    driver: ThreadDriver, core: model.Permits, limit: float, lease: float | None, write: str
-) -> tuple[model.Take, Kept]:
-    """Return the step that takes permits by hand, and what their object is to keep."""
-    kept = Kept(driver, write)
-    deadline = FOREVER if limit == FOREVER else driver.session.clock() + limit
-    step: model.Take = core.acquiring().of(core, current_owner(), deadline, lease, Job(kept))
-    return step, kept
-
-
-def given(driver: ThreadDriver, hold: Any, kept: Kept) -> Permit:
-    """Return the face of *hold*, which the caller of the calling method has taken by hand."""
-    hold.line = line_of(_getframe(2), "f_lasti")
-    kept.hold = hold
-    return of_block(driver, hold, kept)
+    def _taken(
+        self, core: model.Permits, limit: float, lease: float | None, write: str
+    ) -> Permit | None:
+        """Return a permit that is to be written as *write*; None if there was none in time."""
+        driver = self._driver
+        kept = Kept(driver, write)
+        deadline = FOREVER if limit == FOREVER else driver.session.clock() + limit
+        step: model.Take = core.acquiring().of(core, current_owner(), deadline, lease, Job(kept))
+        try:
+            hold = driver.perform(step)
+            if hold is None:
+                return None
+            hold.line = line_of(_getframe(2), "f_lasti")
+            kept.hold = hold
+            return of_block(Permit, driver, hold, kept)
+        except BaseException:
+            give_up(step)
+            raise
 
 
 class Trying(locks.Trying):
@@ -132,23 +128,25 @@ class Trying(locks.Trying):
         self._semaphore = semaphore
 
     def __enter__(self) -> Permit:
-        driver, core = self._driver, self._core
-        try:
+        with outermost:
             if self._semaphore._number.unset:
-                self._semaphore._set_up(self._limit)
-            hold = self._enter(driver, core, self._limit, self._lease)
-        except BaseException as error:
-            shorten(error)
-            raise
-        if hold is not None:
-            return of_block(driver, hold._hold, self, hold._claim)
-        return of_block(driver, NoHold(core, current_owner(), None), self)
+                self._semaphore._set_up(self._parts[2])
+            permit: Any = super().__enter__()
+        note_line(permit._hold, 1)
+        return cast("Permit", permit)
+
+    def _refused(self, driver: ThreadDriver, core: Any, limit: float) -> Permit:
+        del limit
+        return of_block(Permit, driver, NoHold(core, current_owner(), None), self)
+
+    def _block_of(self, hold: Any, claim: Any) -> Permit:
+        return of_block(Permit, self._driver, hold, self, claim)
 
     __exit__ = cast("Exits", locks.Exit())
 
 
 @hints("client.leased_semaphore(name)")
-class LeasedSemaphore:
+class LeasedSemaphore(Takes):
     """A number of permits with ids and leases; made by `Client.leased_semaphore`.
 
     It is shared with Java's RPermitExpirableSemaphore. The permits of a killed process come back
@@ -194,36 +192,29 @@ class LeasedSemaphore:
         if _foreign:
             raise unexpected(self.acquire, _foreign)
         limit = FOREVER if timeout is None else check_timeout(blocking=True, timeout=timeout)
-        step, driver = None, self._driver
         try:
             core, seconds = self._of(n), self._lease(lease)
             if self._number.unset:
                 self._set_up(limit)
-            step, kept = taking(driver, core, limit, seconds, _WRITE)
-            hold = driver.perform(step)
-            if hold is None:
+            permit = self._taken(core, limit, seconds, _WRITE)
+            if permit is None:
                 raise out_of_time(core.kind, self.name, n, limit)  # noqa: TRY301 - see `shorten`
-            return given(driver, hold, kept)
         except BaseException as error:
-            give_up(step)
             shorten(error)
             raise
+        return permit
 
     def try_acquire(
         self, n: int = 1, timeout: Duration = 0, lease: Duration | None = None
     ) -> Permit | None:
         """Take *n* permits as `acquire` does, or return None if they do not become free in time."""
         limit = check_timeout(blocking=True, timeout=timeout)
-        step, driver = None, self._driver
         try:
             core, seconds = self._of(n), self._lease(lease)
             if self._number.unset:
                 self._set_up(limit)
-            step, kept = taking(driver, core, limit, seconds, _WRITE)
-            hold = driver.perform(step)
-            return None if hold is None else given(driver, hold, kept)
+            return self._taken(core, limit, seconds, _WRITE)
         except BaseException as error:
-            give_up(step)
             shorten(error)
             raise
 
@@ -263,7 +254,7 @@ class LeasedSemaphore:
                 raise self._core.of_another(permit.name)
             permit.release()
         elif (hold := self._core.known(permit)) is not None:
-            of_block(self._driver, hold, None).release()
+            of_block(Permit, self._driver, hold, None).release()
         else:
             self._driver.run(self._core.give_back(permit))
 
@@ -278,29 +269,29 @@ class LeasedSemaphore:
                 raise self._core.of_another(permit.name)
             permit.extend(lease)
         elif (hold := self._core.known(permit)) is not None:
-            of_block(self._driver, hold, None).extend(lease)
+            of_block(Permit, self._driver, hold, None).extend(lease)
         else:
             self._driver.run(self._core.prolong(permit, check_lease(lease)))
 
     def try_set_permits(self, n: int) -> bool:
         """Make the semaphore with *n* permits unless it exists; return whether it was made."""
-        return perform(self._driver, self._number.try_set_permits(n))
+        return self._driver.perform(self._number.try_set_permits(n))
 
     def set_permits(self, n: int) -> None:
         """Make free and held permits add up to *n*; no held one is taken away; one round trip."""
-        _ = perform(self._driver, self._number.set_permits(n))
+        _ = self._driver.perform(self._number.set_permits(n))
 
     def add_permits(self, n: int) -> None:
         """Add *n* permits for good, or take them away when *n* is negative; one round trip."""
         self._set_up()
-        _ = perform(self._driver, self._number.add_permits(n))
+        _ = self._driver.perform(self._number.add_permits(n))
 
     def delete(self) -> bool:
         """Remove the semaphore and all permits; return whether there was one; one round trip.
 
         Permits that are held are lost. Waiters go on waiting.
         """
-        return perform(self._driver, self._number.delete())
+        return self._driver.perform(self._number.delete())
 
     def permits(self) -> int:
         """Return how many permits there are, free and held; one round trip."""
@@ -321,4 +312,4 @@ class LeasedSemaphore:
             self._driver.run(self._number.set_up(deadline))
 
 
-publish("interlock.sync", Trying)  # help() shows no name of what is inside
+publish("interlock.sync", Trying, Takes)  # help() shows no name of what is inside

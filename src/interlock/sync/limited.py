@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from interlock._core.locks.errors import out_of_time
 from interlock._drivers.flow import current_owner
 from interlock._drivers.process.line import note_line
-from interlock._drivers.process.whole import give_up
 from interlock._hints import hints
 from interlock._naming import check_function, checked_result, fixed_name, naming
 from interlock._traceback import shorten
 from interlock.errors import NotHeldError
 from interlock.options import check_timeout, lease_of
 from interlock.sync import lock as locks
-from interlock.sync.leased_semaphore import given, of_block, taking
+from interlock.sync.leased_semaphore import Permit, Takes
+from interlock.sync.lock import of_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from interlock._drivers.blocking_block import Exits
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
-    from interlock.sync.leased_semaphore import Permit
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,7 +36,7 @@ _WRITE = "with limited.acquire() as permit:"
 
 
 @hints("client.limited(name, n)")
-class Limited(locks._Entering):
+class Limited(locks._Entering, Takes):
     """Lets at most *n* blocks or calls run at once, in all processes together.
 
     Made by `Client.limited`. Any number of threads may use one object, and a block may be left by
@@ -88,18 +87,15 @@ class Limited(locks._Entering):
             AcquireTimeoutError: none became free in *timeout* seconds, or the object's own.
         """
         limit = self._timeout if timeout is None else check_timeout(blocking=True, timeout=timeout)
-        step, driver = None, self._driver
         try:
             core = self._named()
-            step, kept = taking(driver, core, limit, self._lease, _WRITE)
-            hold = driver.perform(step)
-            if hold is None:
+            permit = self._taken(core, limit, self._lease, _WRITE)
+            if permit is None:
                 raise out_of_time(core.kind, core.name, 1, limit)  # noqa: TRY301 - see `shorten`
-            return given(driver, hold, kept)
         except BaseException as error:
-            give_up(step)
             shorten(error)
             raise
+        return permit
 
     def available(self) -> int:
         """Return how many more could start now; below 0 while too many run; one round trip.
@@ -115,17 +111,20 @@ class Limited(locks._Entering):
         """
         return self._driver.run(self._named().running())
 
-    def __enter__(self) -> Permit:
-        driver = self._driver
-        try:
-            core = self._named()
-            hold = self._enter(driver, core, self._timeout, self._lease)
-            if hold is None:
-                raise out_of_time(core.kind, core.name, 1, self._timeout)  # noqa: TRY301 - see `shorten`
-        except BaseException as error:
-            shorten(error)
-            raise
-        return of_block(driver, hold._hold, self, hold._claim)
+    @property
+    def _parts(self) -> tuple[ThreadDriver, Any, float, float | None]:  # type: ignore[override]
+        return self._driver, self._named(), self._timeout, self._lease
+
+    def _refused(self, driver: ThreadDriver, core: Any, limit: float) -> Permit:
+        del driver
+        raise out_of_time(core.kind, core.name, 1, limit)
+
+    def _block_of(self, hold: Any, claim: Any) -> Permit:
+        return of_block(Permit, self._driver, hold, self, claim)
+
+    if TYPE_CHECKING:
+
+        def __enter__(self) -> Permit: ...
 
     __exit__ = cast("Exits", locks.Exit())
 

@@ -1,8 +1,8 @@
 # Generated from interlock/asyncio/lock.py by tools/make_sync.py; change that file.
 """The lock, and a try of one.
 
-A face is the outermost frame of a call. So it has the one handler that matters: whatever is raised
-below it, at any instruction, the step gives up what it has.
+The driver gives a step up if anything is raised while it performs that. A face which goes on after
+that, to note what was acquired, gives it up once more if that is interrupted.
 
 Frameworks enter and leave a block in different threads or threads. An example is a fixture that yields
 inside it, or an exit stack that is closed elsewhere. So the block must know who acquired. Python
@@ -23,16 +23,15 @@ from contextlib import suppress
 from functools import partial
 from sys import _getframe  # pyright: ignore[reportPrivateUsage]
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Never, Self, cast
+from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, cast
 
 from interlock._core.locks import release as operations
 from interlock._core.locks import ticket as tickets
 from interlock._core.locks.errors import name_holder, not_held
 from interlock._core.locks.transfer import Adopt, HandOver, LeaveLocked
-from interlock._core.model.effects import performed
 from interlock._core.model.hold import ENDED, LOST, Claim, Job
 from interlock._core.model.no_hold import NoHold
-from interlock._drivers.blocking import go_on
+from interlock._drivers.blocking import leave, performed
 from interlock._drivers.by_hand import ByHand
 from interlock._drivers.flow import current_owner
 from interlock._drivers.known_hold import KnownHold
@@ -43,7 +42,7 @@ from interlock._drivers.threads import LostEvent, whole
 from interlock._hints import hints, told, unexpected
 from interlock._misuse import check_long_lease, publish
 from interlock._naming import check_callback
-from interlock._traceback import shorten
+from interlock._traceback import outermost, shorten
 from interlock.errors import ConfigError, InterlockError, NotHeldError
 from interlock.options import (
     FOREVER,
@@ -62,6 +61,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.locks import base
+    from interlock._core.locks.release import Release
     from interlock._core.model import hold as model
     from interlock._drivers.blocking_block import Exits
     from interlock._drivers.threads import ThreadDriver
@@ -177,38 +177,47 @@ class _Entering:
         "_put",
     )
 
+    _parts: tuple[ThreadDriver, Any, float, float | None]
+    """The driver, what is acquired, how long that is waited for, and the lease."""
+
     def __init__(self, driver: ThreadDriver, core: base.Lock) -> None:
         self._driver, self._core = driver, core
         self._by_hand: ByHand[Any] = ByHand()
         self._put = driver.session.wake  # hears of the ends of its blocks
 
-    def _enter(
-        self, driver: ThreadDriver, core: base.Lock, limit: float, lease: float | None
-    ) -> Hold | None:
-        """Acquire for the block that was looked up, or for a call by hand.
-
-        What is entered by hand may be left by another owner, as long as this object is there.
-        """
+    def __enter__(self) -> Any:
         claim, owner = entered(self), current_owner()
+        driver, core, limit, lease = self._parts
         deadline = FOREVER if limit == FOREVER else driver.session.clock() + limit
         entry = Job(self) if claim is None else claim
         step = core.acquiring().of(core, owner, deadline, lease, entry)
         try:
             hold = driver.perform(step)
-            if hold is not None and hold.line is None:
-                if claim is None or claim.__callback__ is _bury:
-                    note_line(hold, 2)  # an exit stack may be in between
-                else:
-                    hold.line = line_of(_getframe(2), "f_lasti")
-            if claim is not None:
-                claim.hold = hold
-            else:
+            if claim is None:  # it may be left by another owner, as long as this object is there
                 self._by_hand.forget(_is_over)
                 self._by_hand.enter(owner.identity, hold)
-            return None if hold is None else of_block(driver, hold, self, claim)
-        except BaseException:
+            else:
+                claim.hold = hold
+            if hold is None:
+                return self._refused(driver, core, limit)
+            if hold.line is None:
+                if claim is None or claim.__callback__ is _bury:
+                    note_line(hold, 1)  # an exit stack may be in between
+                else:
+                    hold.line = line_of(_getframe(1), "f_lasti")
+            return self._block_of(hold, claim)
+        except BaseException as error:
             give_up(step)
+            shorten(error)
             raise
+
+    def _refused(self, driver: ThreadDriver, core: Any, limit: float) -> Any:
+        """Return what the block gets if nothing was acquired within *limit* seconds, or raise."""
+        raise driver.run(operations.refusal(core, limit))
+
+    def _block_of(self, hold: Any, claim: Claim | None) -> Any:
+        """Return the face of *hold*, for the block of *claim*."""
+        return of_block(Hold, self._driver, hold, self, claim)
 
     def _leave_hold(
         self, hold: model.Hold, claim: Claim | None, error: BaseException | None
@@ -221,18 +230,7 @@ class _Entering:
             if (found := self._instead_of(hold)) is None:
                 return  # it was released inside
             hold, claim = found, None
-        step = hold.release(claim)
-        try:
-            if error is None or own or isinstance(error, (Exception, GeneratorExit)):
-                driver.perform(step)
-            else:  # a cancelled block ends at once: the background releases
-                _ = step.begin()
-                step.give_up()
-        except BaseException as trouble:
-            give_up(step)
-            if not isinstance(trouble, InterlockError):
-                raise
-            go_on(error, trouble, own=own)
+        leave(driver, hold.release(claim), error, own=own)
 
     def _instead_of(self, hold: model.Hold) -> model.Hold | None:
         """Return what has taken the place of *hold* inside of its block, by hand, if anything has."""
@@ -290,7 +288,7 @@ class Hold(KnownHold):
         _driver: Any
         _hold: Any
         _claim: Any
-        _lock: _Entering | None  # see `Job`
+        _lock: object  # see `Job`
 
     def __init__(self, driver: Any, hold: Any, claim: Any = None) -> None:
         self._driver = driver
@@ -331,18 +329,17 @@ class Hold(KnownHold):
             ServerUnavailableError: no reply. It is not renewed any more, and the client goes on to
                 release it.
         """
-        step = None
-        try:
-            if isinstance(self._hold, NoHold):
-                raise self._hold.not_held()  # noqa: TRY301 - see `shorten`
-            hold, claim = self._hold, self._claim
-            step = hold.release(claim if claim in hold.entries else None)
-            self._driver.perform(step)
-        except BaseException as error:
-            give_up(step)
-            shorten(error)
-            raise
+        with outermost:
+            self._driver.perform(self._releasing())
         self._released = True
+
+    def _releasing(self) -> Release:
+        """Return the step that releases it."""
+        hold, claim = self._hold, self._claim
+        if isinstance(hold, NoHold):
+            raise hold.not_held()
+        step: Release = hold.release(claim if claim in hold.entries else None)
+        return step
 
     def extend(self, lease: Duration) -> None:
         """Lengthen the lease to at least *lease* seconds from now; one round trip.
@@ -351,13 +348,10 @@ class Hold(KnownHold):
         """
         check_long_lease(lease, self._driver)
         seconds = check_lease(lease)
-        try:
+        with outermost:
             if isinstance(self._hold, NoHold):
-                raise self._hold.not_held()  # noqa: TRY301 - see `shorten`
+                raise self._hold.not_held()
             self._driver.perform(self._hold.extend(seconds))
-        except BaseException as error:
-            shorten(error)
-            raise
 
     def hand_over(self, *, lease: Duration | None = None) -> Ticket:
         """Give the hold to another process, without freeing the lock; one round trip.
@@ -381,23 +375,17 @@ class Hold(KnownHold):
             raise hold.not_held()
         seconds = lease_of(lease, driver)
         step = HandOver(hold, driver.session.options.lease if seconds is None else seconds)
-        try:
-            holder = driver.perform(step)
-            told = tickets.Ticket(hold.lock.kind, holder, hold.token, hold.name)
-            return Ticket(driver, told, partial(adopt, driver))
-        except BaseException as error:
-            give_up(step)
-            shorten(error)
-            raise
+        with outermost:
+            return performed(driver, step, partial(self._ticket, hold))
+
+    def _ticket(self, hold: model.Hold, holder: str) -> Ticket:
+        told = tickets.Ticket(hold.lock.kind, holder, hold.token, hold.name)
+        return Ticket(self._driver, told, partial(adopt, self._driver))
 
     def _leave_locked(self, seconds: float) -> None:
-        step = LeaveLocked(self._hold, max(seconds, MIN_LEASE))
-        try:
-            self._driver.run_shielded(performed(step))
-        except BaseException as error:
-            give_up(step)
-            shorten(error)
-            raise
+        """Release it, but leave the lock locked for so many *seconds*."""
+        with outermost:
+            self._driver.perform(LeaveLocked(self._hold, max(seconds, MIN_LEASE)))
 
     def _end_within(self, seconds: float) -> None:
         session = self._driver.session
@@ -420,39 +408,31 @@ class Hold(KnownHold):
             return
         own = error is not None and self._driver.cancelled_by_loss(error, hold)
         try:
-            try:
-                if error is None or own or isinstance(error, (Exception, GeneratorExit)):
-                    self.release()
-                else:  # a cancelled block ends at once: the background releases
-                    self._give_up()
-            except InterlockError as trouble:
-                go_on(error, trouble, own=own)
+            leave(self._driver, self._releasing(), error, own=own)
         except InterlockError as trouble:
             shorten(trouble)
             raise
-
-    def _give_up(self) -> None:
-        step = self._hold.release(self._claim if self._claim in self._hold.entries else None)
-        try:
-            _ = step.begin()
-        finally:
-            step.give_up()
         self._released = True
 
 
+F = TypeVar("F", bound=Hold)
 _new = Hold.__new__
 
 
 def of_block(
-    driver: ThreadDriver, hold: model.Hold, lock: _Entering | None, claim: Claim | None = None
-) -> Hold:
-    """Return the face of *hold*, for the block of *claim* if there is one.
+    kind: type[F],
+    driver: ThreadDriver,
+    hold: model.Hold,
+    keeper: object,
+    claim: Claim | None = None,
+) -> F:
+    """Return the face of *hold*, which keeps *keeper* alive; for the block of *claim* if there is one.
 
     The class is not called, since that costs much more (`hints`).
     """
-    made = _new(Hold)
+    made = _new(kind)
     made._driver, made._hold, made._claim, made.name = driver, hold, claim, hold.name
-    made._released, made._lost, made._last, made._lock = False, None, None, lock
+    made._released, made._lost, made._last, made._lock = False, None, None, keeper
     return made
 
 
@@ -562,15 +542,12 @@ class Lock(_Entering):
         driver, taken = self._driver, self._taken
         # To look who calls takes long, and a thread with one owner may release what that has.
         owner = None if taken is None or taken.over or not taken.entries else taken.owner()
-        step = None
         try:
             if owner is None or not (owner.alone_in == get_ident() or owner is current_owner()):
                 taken = self._caller_has()
             assert taken is not None
-            step = taken.release()
-            driver.perform(step)
-        except BaseException as error:
-            give_up(step)
+            driver.perform(taken.release())
+        except InterlockError as error:
             shorten(error)
             raise
 
@@ -601,16 +578,9 @@ class Lock(_Entering):
         name_holder(error, holder, self._driver.session)
         return error
 
-    def __enter__(self) -> Hold:
-        driver, core, limit, lease = self._parts
-        try:
-            hold = self._enter(driver, core, limit, lease)
-            if hold is None:
-                raise driver.run(operations.refusal(core, limit))  # noqa: TRY301 - see `shorten`
-        except BaseException as error:
-            shorten(error)
-            raise
-        return hold
+    if TYPE_CHECKING:
+
+        def __enter__(self) -> Hold: ...
 
     __exit__ = cast("Exits", Exit())
 
@@ -663,7 +633,7 @@ class Lock(_Entering):
             self._driver.perform(step)
         except NotHeldError as error:
             raise shorten(self._told(error)) from None
-        except BaseException as error:
+        except InterlockError as error:
             shorten(error)
             raise
 
@@ -688,7 +658,7 @@ class Lock(_Entering):
     def hold(self) -> Hold | None:
         """Return this owner's hold, or None; no round trip."""
         hold = operations.hold_of(self._core, current_owner())
-        return None if hold is None else of_block(self._driver, hold, self)
+        return None if hold is None else of_block(Hold, self._driver, hold, self)
 
 
 class Trying(_Entering, trying.Trying[Hold]):
@@ -701,25 +671,22 @@ class Trying(_Entering, trying.Trying[Hold]):
         lease: seconds after which a hold ends by itself; None if it is renewed.
     """
 
-    __slots__ = ("_lease", "_limit")
+    __slots__ = ("_parts",)
 
     def __init__(
         self, driver: ThreadDriver, core: base.Lock, limit: float, lease: float | None
     ) -> None:
         super().__init__(driver, core)
-        self._limit, self._lease = limit, lease
+        self._parts = driver, core, limit, lease
 
-    def __enter__(self) -> Hold:
-        driver, core = self._driver, self._core
-        try:
-            hold = self._enter(driver, core, self._limit, self._lease)
-            if hold is not None:
-                return hold
-            _, holder = driver.run(core.present_holder())
-        except BaseException as error:
-            shorten(error)
-            raise
-        return of_block(driver, NoHold(core, current_owner(), holder), self)
+    def _refused(self, driver: ThreadDriver, core: Any, limit: float) -> Any:
+        del limit
+        _, holder = driver.run(core.present_holder())
+        return self._block_of(NoHold(core, current_owner(), holder), None)
+
+    if TYPE_CHECKING:
+
+        def __enter__(self) -> Hold: ...
 
     __exit__ = cast("Exits", Exit())
 
@@ -740,7 +707,7 @@ def adopt(driver: ThreadDriver, ticket: Ticket | str, lease: Duration | None = N
         hold = driver.perform(step)
         assert hold is not None, "it raises instead"
         note_line(hold, 2)
-        return of_block(driver, hold, lock)
+        return of_block(Hold, driver, hold, lock)
     except BaseException as error:
         give_up(step)
         shorten(error)

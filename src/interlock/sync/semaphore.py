@@ -6,45 +6,28 @@
 
 from __future__ import annotations
 
-from threading import get_ident
-from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Never, Self, cast
 
 from interlock._core.model.hold import FIRST
-from interlock._drivers.blocking import go_on
+from interlock._drivers.blocking import leave
 from interlock._drivers.blocking_block import caller
 from interlock._drivers.by_hand import ByHand
 from interlock._drivers.process.whole import give_up
-from interlock._drivers.threads import whole
 from interlock._hints import hints, told, unexpected
 from interlock._misuse import publish
-from interlock._traceback import shorten
+from interlock._traceback import outermost, shorten
 from interlock.errors import InterlockError
 from interlock.options import FOREVER, check_timeout
 from interlock.sync import trying
 from interlock.sync.lock import Exit, entered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from interlock._core.model.effects import Step
     from interlock._core.model.hold import Claim, Hold
     from interlock._core.objects import semaphore as core
     from interlock._core.objects.counter import Call
     from interlock._drivers.blocking_block import Exits
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
-
-F = TypeVar("F", bound="Callable[..., Any]")
-R = TypeVar("R")
-
-
-def perform(driver: ThreadDriver, step: Step[R]) -> R:
-    """Perform *step*; it gives up what it has if anything is raised."""
-    try:
-        return driver.perform(step)
-    except BaseException:
-        give_up(step)
-        raise
 
 
 class _Entering:
@@ -72,14 +55,7 @@ class _Entering:
 
     def _leave_hold(self, hold: Hold, claim: Claim | None, error: BaseException | None) -> None:
         """Give back what the block of *claim* has, at its end by *error*."""
-        step: Step[Any] = hold.release(claim)
-        try:
-            if error is None or isinstance(error, (Exception, GeneratorExit)):
-                perform(self._driver, step)
-            else:  # a cancelled block ends at once: the background gives back
-                give_up(step)
-        except InterlockError as trouble:
-            go_on(error, trouble)
+        leave(self._driver, hold.release(claim), error)
 
 
 class Permits:
@@ -103,24 +79,7 @@ class Permits:
     def release(self) -> None:
         """Give them back, once; raises as `Semaphore.release`."""
         if self._has is not None:
-            perform(self._driver, self._has.release())
-
-
-def _complete(semaphore: Semaphore, n: int = 1) -> None:
-    """Give back what a release that was struck at its first instruction had to give."""
-    try:
-        semaphore._failed.remove(n)  # it has done that itself
-    except ValueError:
-        me = get_ident()
-        # A second signal makes this begin again.
-        step = semaphore._struck.setdefault(me, semaphore._core.release(n))
-        step.give_up()
-        _ = semaphore._struck.pop(me, None)
-
-
-def _carried(release: F) -> F:
-    """Return *release*, which a signal does not hinder at its first instruction either."""
-    return whole(release, _complete)
+            self._driver.perform(self._has.release())
 
 
 @hints("client.semaphore(name)")
@@ -135,7 +94,7 @@ class Semaphore(_Entering):
         name: what it is called.
     """
 
-    __slots__ = ("_failed", "_struck", "_timeout", "name")
+    __slots__ = ("_timeout", "name")
 
     def __init__(
         self,
@@ -146,8 +105,6 @@ class Semaphore(_Entering):
     ) -> None:
         super().__init__(driver, semaphore)
         self._timeout = check_timeout(blocking=True, timeout=timeout)
-        self._failed: list[int] = []
-        self._struck: dict[int, Step[Any]] = {}
         self.name = semaphore.name
 
     def __repr__(self) -> str:
@@ -181,11 +138,9 @@ class Semaphore(_Entering):
             deadline = FOREVER
         else:
             deadline = driver.session.clock() + check_timeout(blocking, timeout)
-        step = self._core.acquire(n, deadline)
         try:
-            return driver.perform(step)
+            return driver.perform(self._core.acquire(n, deadline))
         except BaseException as error:
-            give_up(step)
             shorten(error)
             raise
 
@@ -200,63 +155,49 @@ class Semaphore(_Entering):
         limit = check_timeout(blocking=True, timeout=timeout)
         return Trying(self._driver, self._core, n, limit)
 
-    @_carried
     def release(self, n: int = 1) -> None:
         """Give *n* permits back; a semaphore that does not exist is made; one round trip.
 
         Nobody asks where they come from: to release more than was acquired adds permits. A release
-        that is interrupted is completed. If ``permits=`` names the number and the semaphore is
-        gone, it is made with that number, among which are the *n*.
+        that is interrupted once it has begun is completed. If ``permits=`` names the number and the
+        semaphore is gone, it is made with that number, among which are the *n*.
 
         Raises:
             ServerUnavailableError: no reply in time. The release is still being sent in the
                 background for a while, so do not repeat it.
         """
-        step = None
         try:
-            step = self._core.release(n)
-            self._driver.perform(step)
-        except BaseException as error:
-            if step is not None:
-                give_up(step)
-            elif not isinstance(error, Exception):  # not if *n* cannot be
-                give_up(self._core.release(n))
-            self._failed.append(n)  # see `_complete`
+            self._driver.perform(self._core.release(n))
+        except InterlockError as error:
             shorten(error)
             raise
 
     def release_if_exists(self, n: int = 1) -> bool:
         """Give *n* permits back if the semaphore exists, as `release`; return whether it did."""
-        return perform(self._driver, self._core.release(n, "0"))
+        return self._driver.perform(self._core.release(n, "0"))
 
     def __enter__(self) -> Self:
-        claim = entered(self)
+        claim, limit = entered(self), self._timeout
         try:
             if claim is None:  # called by hand, as its end will be
-                perform(self._driver, self._by_hand())
+                step = self._core.acquire(1, self._driver.session.clock() + limit, limit)
+                _ = self._driver.perform(step)
             else:
-                _ = self._take(1, self._timeout, claim, tries=False)
+                _ = self._take(1, limit, claim, tries=False)
         except BaseException as error:
             shorten(error)
             raise
         return self
 
-    def _by_hand(self) -> core.Taking[bool]:
-        limit = self._timeout
-        return self._core.acquire(1, self._driver.session.clock() + limit, limit)
-
     __exit__ = cast("Exits", Exit())
 
     def _leave_by_hand(self, error: BaseException | None) -> None:
         """Give back the permit of a block that was entered by hand."""
-        try:
-            self.release()
-        except InterlockError as trouble:
-            go_on(error, trouble)
+        leave(self._driver, self._core.release(1), error)
 
     def try_set_permits(self, n: int) -> bool:
         """Make the semaphore with *n* permits unless it exists; return whether it was made."""
-        return perform(self._driver, self._core.try_set_permits(n))
+        return self._driver.perform(self._core.try_set_permits(n))
 
     def set_permits(self, n: int) -> None:
         """Make free and taken permits add up to *n*, and wake waiters; one round trip.
@@ -268,7 +209,7 @@ class Semaphore(_Entering):
             ConfigError: another program has set the semaphore up, such as Java, so nobody knows how
                 many permits are taken.
         """
-        if not perform(self._driver, self._core.set_permits(n)):
+        if not self._driver.perform(self._core.set_permits(n)):
             raise self._core.unknown_total()
 
     def add_permits(self, n: int) -> None:
@@ -277,7 +218,7 @@ class Semaphore(_Entering):
         Taking away does not wait: the number of free ones may fall below 0, and rises again with
         each release. A call that is interrupted is completed, as `release`.
         """
-        _ = perform(self._driver, self._core.add_permits(n))
+        _ = self._driver.perform(self._core.add_permits(n))
 
     def drain_permits(self) -> int:
         """Take all permits that are free, and return how many; one round trip.
@@ -286,14 +227,14 @@ class Semaphore(_Entering):
 
         Errors are as of `acquire`; what was taken is given back.
         """
-        return perform(self._driver, self._core.drain_permits())
+        return self._driver.perform(self._core.drain_permits())
 
     def delete(self) -> bool:
         """Remove the semaphore; return whether there was one; one round trip.
 
         Waiters go on waiting. A release makes the semaphore again.
         """
-        return perform(self._driver, self._core.delete())
+        return self._driver.perform(self._core.delete())
 
     def available_permits(self) -> int:
         """Return how many permits are free; one round trip."""
@@ -314,11 +255,8 @@ class Trying(_Entering, trying.Trying[Permits]):
 
     def __enter__(self) -> Permits:
         claim = entered(self)
-        try:
+        with outermost:
             has = self._take(self._n, self._limit, claim, tries=True)
-        except BaseException as error:
-            shorten(error)
-            raise
         permits = Permits(self._driver, self._core.name, has)
         if claim is None:
             self._entered.enter(caller(), permits)

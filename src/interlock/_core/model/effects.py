@@ -201,7 +201,7 @@ class Step(Generic[R]):
 
     A driver sends the call that `begin` returns, and passes the decoded answer to `done`. If that
     returns True, the result is `result`. Otherwise, and if there was no call or no reply, the
-    driver runs the generator `rest`. Whatever is raised, the caller of the driver calls `give_up`.
+    driver runs the generator `rest`. Whatever is raised, the driver calls `give_up`.
 
     It is made by `Acquire().of(...)`, and so is a hold. With ``__init__`` in place of `of` Python 3.11
     needs 3 % more instructions for a pair.

@@ -45,13 +45,12 @@ def whole_in_python(call: F, undo: Callable[..., object], /) -> F:
     return cast("F", called)
 
 
-def give_up(step: Step[Any] | None) -> None:
-    """Leave nothing behind of *step*, though a second signal may come; None if it had not begun."""
-    if step is not None:
-        try:
-            step.give_up()
-        except BaseException:  # noqa: BLE001 - a second signal
-            step.give_up()
+def give_up(step: Step[Any]) -> None:
+    """Leave nothing behind of *step*, though a second signal may come."""
+    try:
+        step.give_up()
+    except BaseException:  # noqa: BLE001 - the first one goes on
+        step.give_up()
 
 
 whole = whole_in_python
