@@ -37,7 +37,7 @@ WORDS = [
     (r"\bawait ", ""),
     (r"__a(enter|exit|iter|next)__", r"__\1__"),
     (r"\basync with\b", "with"),
-    (r"interlock\._drivers\.awaited(_block)?\b", r"interlock._drivers.blocking\1"),
+    (r"interlock\._drivers\.awaited\b", "interlock._drivers.blocking"),
     (r"interlock\._drivers\.aio\b", "interlock._drivers.threads"),
     (
         r"tasks import current_owner, lasting_owner, (.+)\n",

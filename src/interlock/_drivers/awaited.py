@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock._core.locks.ticket import over
-from interlock._core.model.calls import GRACE
+from interlock._core.model.effects import GRACE
 from interlock._drivers.background.log import log_unreachable
 from interlock._drivers.process.line import note_line
 from interlock._drivers.process.whole import give_up
@@ -19,11 +19,19 @@ from interlock._traceback import shorten
 from interlock.errors import InterlockError, NotHeldError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
     from contextlib import AbstractAsyncContextManager
+    from types import TracebackType
+    from typing import TypeAlias
 
     from interlock._core.locks.ticket import Ticket
     from interlock._core.model.effects import Step
+
+    Exits: TypeAlias = Callable[
+        [Any, type[BaseException] | None, BaseException | None, TracebackType | None],
+        Coroutine[Any, Any, None],
+    ]
+    """An ``__aexit__``, of which each look-up gives the end of a new block."""
 
 R = TypeVar("R")
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock._core.locks.ticket import over
-from interlock._core.model.calls import GRACE
+from interlock._core.model.effects import GRACE
 from interlock._drivers.background.log import log_unreachable
 from interlock._drivers.process.line import note_line
 from interlock._drivers.process.whole import give_up
@@ -20,9 +20,17 @@ from interlock.errors import InterlockError, NotHeldError, ServerUnavailableErro
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+    from types import TracebackType
+    from typing import TypeAlias
 
     from interlock._core.locks.ticket import Ticket
     from interlock._core.model.effects import Step
+
+    Exits: TypeAlias = Callable[
+        [Any, type[BaseException] | None, BaseException | None, TracebackType | None],
+        None,
+    ]
+    """An ``__exit__``, of which each look-up gives the end of a new block."""
 
 R = TypeVar("R")
 T = TypeVar("T")

@@ -1,4 +1,10 @@
-"""The driver for trio: what `OverThreads` asks of trio."""
+"""The driver for trio, over the connections of a driver for threads.
+
+All waiting is done in trio: for a release, a wake-up, the end of a pause. A round trip to the server
+is short, and the driver for threads makes it, in a thread, whose end a cancellation does not hinder.
+So a step's first command is read, and what it got is in the step. Connections, renewal and messages
+are those of the driver for threads.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +16,19 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import trio
 
-from interlock._drivers.over_threads import OverThreads, TaskOwners
-from interlock.errors import ConfigError
+from interlock._core.model.effects import NEVER, Listen, R, RunOn, Step, Wait
+from interlock._core.model.hold import Owner, Reference
+from interlock._drivers import tasks
+from interlock._drivers.awaited_driver import AwaitedDriver
+from interlock._drivers.flow import current_owner as thread_owner
+from interlock._drivers.process import lifecycle
+from interlock._drivers.threads import ThreadDriver
+from interlock.errors import ClosedError, ConfigError, InterlockError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
 
-    from interlock._core.model.effects import A, R
+    from interlock._core.model.effects import A, Op
     from interlock._core.model.hold import Hold
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
@@ -33,43 +45,171 @@ def _running() -> trio.lowlevel.Task | None:
         return None
 
 
-def _end(task: trio.lowlevel.Task) -> Callable[[], bool]:
-    coroutine = task.coro
+class _Owners:
+    """The owners that stand for trio's tasks; from now on faces ask it for them.
+
+    An owner lives as long as its task. When the task is gone, its clients release at once what
+    nobody else can release.
+    """
+
+    def __init__(self) -> None:
+        self._owners: weakref.WeakKeyDictionary[trio.lowlevel.Task, Owner] = (
+            weakref.WeakKeyDictionary()
+        )
+        tasks.elsewhere.append(self)
+
+    def current(self) -> Owner | None:
+        """Return the owner that stands for the running task, or None if no task runs."""
+        task = _running()
+        if task is None:
+            return None
+        owner = self._owners.get(task)
+        if owner is None:
+            owner = self._owners[task] = Owner(f"task {task.name!r}", _end(task.coro))
+            # Holds know their owner by this reference. It tells all clients when the task is gone.
+            owner.reference = Reference(owner, lifecycle.owner_ended)
+        return owner
+
+    def coroutine(self) -> object:
+        """Return the coroutine of the running task, or None if no task runs."""
+        task = _running()
+        return None if task is None else task.coro
+
+
+def _end(coroutine: Any) -> Callable[[], bool]:
+    """Return what tells whether a task has ended; a reference to the task would keep it alive."""
     return lambda: inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
 
 
-_owners = TaskOwners(_running, lambda task: f"task {task.name!r}", _end, lambda task: task.coro)
+_owners = _Owners()
+
+
+def _caller() -> Owner:
+    """Return the running task, or the thread if no task runs."""
+    return _owners.current() or thread_owner()
+
+
+def _call_soon() -> Callable[[Callable[[], object]], None]:
+    """Return what has the running loop call a function, from any thread, unless that loop has ended."""
+    return partial(_call_in, trio.lowlevel.current_trio_token())
 
 
 def _call_in(token: trio.lowlevel.TrioToken, callback: Callable[[], object]) -> None:
-    """Call *callback* in the loop of *token*, unless that has ended."""
     try:
         token.run_sync_soon(callback)
     except trio.RunFinishedError:
         return
 
 
-class TrioDriver(OverThreads[trio.Event]):
+class Bell:
+    """Ends a wait of one task, or else its next one; any thread may ring it."""
+
+    __slots__ = ("_call_soon", "_event")
+
+    def __init__(self) -> None:
+        self._call_soon, self._event = _call_soon(), trio.Event()
+
+    def __call__(self) -> None:
+        """Ring."""
+        self._call_soon(lambda: self._event.set())  # noqa: PLW0108 - the event when it runs
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for a ring, at most *seconds*."""
+        with trio.move_on_after(math.inf if seconds == NEVER else max(0.0, seconds)):
+            await self._event.wait()
+        if self._event.is_set():
+            self._event = trio.Event()
+
+
+_drivers: weakref.WeakValueDictionary[int, TrioDriver] = weakref.WeakValueDictionary()
+"""By the id of the session, which lives as long as its driver."""
+
+
+class TrioDriver(AwaitedDriver):
     """Runs the operations of one client for any number of tasks of one trio loop.
 
     Args:
         servers: one server, or a cluster.
         options: the client's.
+
+    Attributes:
+        face: what users call the client.
     """
 
     face = "interlock.trio.Client"
 
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
-        super().__init__(servers, options, _owners)
+        self._threads = ThreadDriver(servers, options, _caller)
+        self._threads.face = self.face
+        self.state, self.session = self._threads.state, self._threads.session
+        self.observers, self.ending = self._threads.observers, self._threads.ending
         # One for each loop: it wakes tasks in the loop that runs.
         self._limiters: weakref.WeakKeyDictionary[trio.lowlevel.TrioToken, trio.CapacityLimiter] = (
             weakref.WeakKeyDictionary()
         )
+        _drivers[id(self.session)] = self
 
-    async def in_thread(self, function: Callable[[Unpack[A]], R], *args: *A) -> R:
+    @property
+    def closed(self) -> bool:
+        """Return whether `close` was called."""
+        return self._threads.closed
+
+    async def perform(self, step: Step[R]) -> R:
+        """Perform *step*; return its result. Whatever is raised, nothing of *step* is left."""
+        try:
+            await self._begin()
+            call = step.begin()
+            failure: InterlockError | None = None
+            if call is not None:
+                try:
+                    reply = await self._in_thread(self._threads.eval, call)
+                except InterlockError as error:
+                    failure = error
+                else:
+                    if step.done(call.script.decode(reply)):
+                        return step.result
+            return await self.run(step.rest(failure))
+        except BaseException:
+            step.give_up()
+            raise
+
+    async def run_shielded(self, op: Op[R]) -> R:
+        """Perform *op* where no cancellation reaches it; return its result."""
+        with trio.CancelScope(shield=True):
+            return await self.run(op)
+        raise AssertionError("nobody cancels this scope")
+
+    async def _begin(self) -> None:
+        tasks.refuse_inside_task()
+        if not self._threads.started:
+            await self._in_thread(self._threads.begin)
+
+    async def _perform(self, effect: Any) -> Any:
+        if isinstance(effect, Listen):
+            self._threads.subscriber.hear(effect.line)
+            return None
+        if isinstance(effect, RunOn):  # it may wait for long, and must not occupy a thread
+            threads = self._threads.of(effect.session)
+            return await _drivers[id(threads.session)].run(effect.op)
+        if not isinstance(effect, Wait):
+            return await self._in_thread(self._threads.perform_effect, effect)
+        place = effect.place
+        bell: Any = None if place is None else place.bell
+        if bell is None:
+            bell = Bell()
+            if place is not None:
+                place.bell = bell
+        if not (self.closed or (place is not None and place.told is not None)):
+            await bell.wait(effect.until - self.session.clock())
+        if self.closed:
+            raise ClosedError("the client was closed while it waited")
+        return None
+
+    async def _in_thread(self, function: Callable[[Unpack[A]], R], *args: *A) -> R:
         """Call *function* in one of trio's threads; return its result.
 
-        A cancellation is raised before *function* is called, or by a later wait of the task.
+        A cancellation is raised before *function* is called, or by a later wait of the task. It
+        never ends the wait for the thread, because nobody would read the reply.
         """
         loop = trio.lowlevel.current_trio_token()
         limiter = self._limiters.get(loop)
@@ -78,31 +218,21 @@ class TrioDriver(OverThreads[trio.Event]):
         return await trio.to_thread.run_sync(function, *args, limiter=limiter)
 
     async def aside(self, function: Callable[[Unpack[A]], R], *args: *A) -> R:
-        """Call *function* in a thread, which a cancellation leaves alone."""
+        """Call *function* in a thread, which a cancellation leaves alone; return its result."""
         return await trio.to_thread.run_sync(function, *args, abandon_on_cancel=True)
 
-    async def shielded(self, work: Coroutine[Any, Any, R]) -> R:
-        """Await *work* where no cancellation reaches it."""
-        with trio.CancelScope(shield=True):
-            return await work
-        raise AssertionError("nobody cancels this scope")
+    def new_event(self) -> tuple[trio.Event, Callable[[], None]]:
+        """Return an event that a task can wait for, and a function that sets it from any thread."""
+        event = trio.Event()
+        return event, partial(_call_soon(), event.set)
 
-    def make_event(self) -> trio.Event:
-        """Return a new event of trio's."""
-        return trio.Event()
-
-    async def wait(self, event: trio.Event, seconds: float | None) -> None:
-        """Wait until *event* is set, but no longer than *seconds*."""
-        with trio.move_on_after(math.inf if seconds is None else seconds):
-            await event.wait()
-
-    def make_call_soon(self) -> Callable[[Callable[[], object]], None]:
-        """Return a function that calls a function in the running loop."""
-        return partial(_call_in, trio.lowlevel.current_trio_token())
-
-    def spawn(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Start a system task that performs *run*."""
-        trio.lowlevel.spawn_system_task(run)
+    def on_lost(self, hold: Hold, callback: Callable[[], object]) -> None:
+        """Call *callback* in the loop when *hold* is lost, or at once if it is."""
+        # No loop may end by an error of the callback.
+        tell = partial(lifecycle.run_user, "an on_lost callback", callback)
+        listener = partial(_call_soon(), tell)
+        if not hold.listen(listener):
+            listener()
 
     def cancel_on_lost(self, hold: Hold) -> None:
         """Refuse: trio cancels scopes, not tasks.
@@ -113,3 +243,38 @@ class TrioDriver(OverThreads[trio.Event]):
         raise ConfigError(
             f"trio cancels scopes, not tasks: use hold.on_lost(scope.cancel) for {hold.name!r}"
         )
+
+    def cancelled_by_loss(self, error: BaseException | None, hold: Hold | None) -> bool:
+        """Return False: a loss cancels nothing here."""
+        del error, hold
+        return False
+
+    def start(self, run: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], Awaitable[None]]:
+        """Start a system task that performs *run*; return a function that waits for its end.
+
+        In the task itself that function returns at once.
+        """
+        over = trio.Event()
+
+        async def perform() -> None:
+            try:
+                await run()
+            finally:
+                over.set()
+
+        task = trio.lowlevel.spawn_system_task(perform)
+
+        async def ended() -> None:
+            if _running() is not task:
+                await over.wait()
+
+        return ended
+
+    async def close(self) -> None:
+        """Release what is still held and end every thread and connection.
+
+        Errors as `ThreadDriver`.
+        """
+        with trio.CancelScope(shield=True):
+            # Not by `_in_thread`, where commands may take all room.
+            await self.aside(self._threads.close)

@@ -22,7 +22,7 @@ from interlock.options import check_number, check_timeout
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from interlock._drivers.awaited_block import Exits
+    from interlock._drivers.awaited import Exits
     from interlock.asyncio.lock import Hold, Lock
     from interlock.options import Duration
 

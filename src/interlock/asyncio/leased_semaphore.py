@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from interlock._core.objects import permits as model
     from interlock._drivers.aio import AsyncDriver
-    from interlock._drivers.awaited_block import Exits
+    from interlock._drivers.awaited import Exits
     from interlock.options import Duration
 
 

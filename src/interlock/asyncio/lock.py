@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from interlock._core.locks.release import Release
     from interlock._core.model import hold as model
     from interlock._drivers.aio import AsyncDriver
-    from interlock._drivers.awaited_block import Exits
+    from interlock._drivers.awaited import Exits
     from interlock.options import Duration
 
 

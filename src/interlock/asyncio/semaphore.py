@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Never, Self, cast
 
 from interlock._core.model.hold import FIRST
 from interlock._drivers.awaited import leave
-from interlock._drivers.awaited_block import caller
 from interlock._drivers.by_hand import ByHand
 from interlock._drivers.process.whole import give_up
+from interlock._drivers.tasks import current_owner
 from interlock._drivers.unawaited import awaited
 from interlock._hints import hints, told, unexpected
 from interlock._misuse import publish
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from interlock._core.objects import semaphore as core
     from interlock._core.objects.counter import Call
     from interlock._drivers.aio import AsyncDriver
-    from interlock._drivers.awaited_block import Exits
+    from interlock._drivers.awaited import Exits
     from interlock.options import Duration
 
 
@@ -267,13 +267,13 @@ class Trying(_Entering, trying.Trying[Permits]):
             has = await self._take(self._n, self._limit, claim, tries=True)
         permits = Permits(self._driver, self._core.name, has)
         if claim is None:
-            self._entered.enter(caller(), permits)
+            self._entered.enter(current_owner().identity, permits)
         return permits
 
     __aexit__ = cast("Exits", Exit())
 
     async def _leave_by_hand(self, error: BaseException | None) -> None:
-        permits = self._entered.leave(caller())
+        permits = self._entered.leave(current_owner().identity)
         if permits is not None and permits._has is not None:
             await self._leave_hold(permits._has, None, error)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 from interlock._misuse import publish
 
 if TYPE_CHECKING:
-    from interlock._drivers.awaited_block import Exits
+    from interlock._drivers.awaited import Exits
 
 E = TypeVar("E")
 

@@ -22,7 +22,7 @@ from interlock.sync.lock import Exit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._drivers.blocking_block import Exits
+    from interlock._drivers.blocking import Exits
     from interlock.options import Duration
     from interlock.sync.lock import Hold, Lock
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.objects import permits as model
-    from interlock._drivers.blocking_block import Exits
+    from interlock._drivers.blocking import Exits
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
 

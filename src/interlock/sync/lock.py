@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from interlock._core.locks import base
     from interlock._core.locks.release import Release
     from interlock._core.model import hold as model
-    from interlock._drivers.blocking_block import Exits
+    from interlock._drivers.blocking import Exits
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Never, Self, cast
 
 from interlock._core.model.hold import FIRST
 from interlock._drivers.blocking import leave
-from interlock._drivers.blocking_block import caller
 from interlock._drivers.by_hand import ByHand
+from interlock._drivers.flow import current_owner
 from interlock._drivers.process.whole import give_up
 from interlock._hints import hints, told, unexpected
 from interlock._misuse import publish
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from interlock._core.model.hold import Claim, Hold
     from interlock._core.objects import semaphore as core
     from interlock._core.objects.counter import Call
-    from interlock._drivers.blocking_block import Exits
+    from interlock._drivers.blocking import Exits
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
 
@@ -259,13 +259,13 @@ class Trying(_Entering, trying.Trying[Permits]):
             has = self._take(self._n, self._limit, claim, tries=True)
         permits = Permits(self._driver, self._core.name, has)
         if claim is None:
-            self._entered.enter(caller(), permits)
+            self._entered.enter(current_owner().identity, permits)
         return permits
 
     __exit__ = cast("Exits", Exit())
 
     def _leave_by_hand(self, error: BaseException | None) -> None:
-        permits = self._entered.leave(caller())
+        permits = self._entered.leave(current_owner().identity)
         if permits is not None and permits._has is not None:
             self._leave_hold(permits._has, None, error)
 
