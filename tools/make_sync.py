@@ -53,7 +53,6 @@ WORDS = [
         r"flow import current_owner\nfrom interlock._drivers.threads import \1, \2\n",
     ),
     (r"\blasting_owner\b", "current_owner"),
-    (r"\baio_change_watchers\b", "change_watchers"),
     (r"interlock\._drivers\.tasks\b", "interlock._drivers.threads"),
     (r"interlock\.asyncio\b", "interlock.sync"),
     (r"\bAsyncDriver\b", "ThreadDriver"),

@@ -17,8 +17,7 @@ from interlock import (
 )
 from interlock._core.model.names import GRANT
 from interlock._core.scripts.script import ReplyShapeError
-from interlock._drivers import aio_change_watchers
-from interlock._drivers import change_watchers as watching
+from interlock._drivers import awaited, blocking, tasks
 from interlock._drivers.process import lifecycle
 
 if TYPE_CHECKING:
@@ -39,9 +38,9 @@ async def test_an_observer_outlives_what_goes_wrong(
     owner, election = stage.owner(), stage.lock(stage.client(), candidate="a")
     seen: list[Any] = []
     reported: list[BaseException] = []
-    for module in (watching, aio_change_watchers, lifecycle):
+    for module in (awaited, blocking, tasks, lifecycle):
         monkeypatch.setattr(module, "report", lambda _, error: reported.append(error))
-    for module in (watching, aio_change_watchers):
+    for module in (awaited, blocking):
         monkeypatch.setattr(module, "RETRY", 0.05)
 
     def callback(info: Any) -> None:

@@ -10,12 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock._core.locks.ticket import over
-from interlock._core.model.effects import GRACE
+from interlock._core.model.effects import GRACE, Wait
 from interlock._drivers.background.log import log_unreachable
+from interlock._drivers.process.lifecycle import report
 from interlock._drivers.process.line import note_line
 from interlock._drivers.process.whole import give_up
+from interlock._drivers.threads import run_user
 from interlock._traceback import shorten
-from interlock.errors import InterlockError, NotHeldError, ServerUnavailableError
+from interlock.errors import ClosedError, InterlockError, NotHeldError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 T = TypeVar("T")
+RETRY = 0.5
+"""Seconds after which an observer looks again if the server did not answer."""
 
 
 def performed(driver: Any, step: Step[R], then: Callable[[R], T]) -> T:
@@ -136,3 +140,48 @@ def adopt_ticket(driver: Any, ticket: Ticket, adopt: Callable[[str], R]) -> R:
         return adopt(str(ticket))
     except NotHeldError as error:
         raise driver.run(over(driver.session, ticket)) from error
+
+
+def watch(
+    driver: Any,
+    what: str,
+    changed: Callable[[], bool],
+    tell: Callable[[], object],
+) -> Callable[[], None]:
+    """Call *tell* after each change, in a thread of its own; return what waits for the end of that.
+
+    An error is reported, and the next change is told all the same.
+
+    Args:
+        driver: the client's.
+        what: is observed, in words.
+        changed: waits for a change; it returns False when it is stopped.
+        tell: calls the user.
+
+    Raises:
+        ClosedError: the client is closed.
+    """
+    if driver.closed:
+        raise ClosedError("the client is closed")
+
+    def observe() -> None:
+        try:
+            while _changed(driver, what, changed):
+                run_user(f"a callback of {what}", tell)
+        except ClosedError:
+            return
+
+    ended: Callable[[], None] = driver.start(observe)
+    return ended
+
+
+def _changed(driver: Any, what: str, changed: Callable[[], bool]) -> bool:
+    """Return what *changed* returns; after an error call it again."""
+    while True:
+        try:
+            return changed()
+        except ClosedError:
+            raise
+        except Exception as error:  # noqa: BLE001 - it is reported; the next look may succeed
+            report(f"an observer of {what}", error)
+        driver.run(iter(Wait(None, driver.session.clock() + RETRY)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
 import threading
 import weakref
@@ -156,6 +157,24 @@ def call_in(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> 
     """Call *callback* soon in *loop*, from any thread; not at all if the loop is closed."""
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(callback)
+
+
+async def run_user(what: str, callback: Callable[[], object]) -> None:
+    """Call the user's *callback*, and await what it returns; *what* it is in a report of its error."""
+    try:
+        told = callback()
+        if inspect.isawaitable(told):
+            await told
+    except Exception as error:  # noqa: BLE001 - the user's code; ours goes on
+        report(what, error)
+    except asyncio.CancelledError as error:
+        # Something that the callback awaited was cancelled, or this task is.
+        task = None
+        with suppress(RuntimeError):  # trio cancels by an exception of its own
+            task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        report(what, error)
 
 
 async def in_thread(work: Callable[[], None]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
@@ -29,7 +30,7 @@ from interlock._drivers.connected import ConnectedDriver
 from interlock._drivers.fan_out import ask
 from interlock._drivers.flow import current_owner, running_loop
 from interlock._drivers.lost_state import LostState
-from interlock._drivers.process import clock
+from interlock._drivers.process import clock, lifecycle
 from interlock._drivers.process.whole import whole as in_one_piece
 from interlock._links.pool import Pool
 from interlock._links.topology import topology_of
@@ -37,8 +38,6 @@ from interlock._misuse import warn_in_event_loop
 from interlock.errors import ClosedError, InterlockError, WrongTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from interlock._core.model.hold import Hold, Owner
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
@@ -48,6 +47,8 @@ _modules = sys.modules
 
 whole = in_one_piece
 """Wrap a function that a signal may strike, and what undoes that."""
+run_user = lifecycle.run_user
+"""Call the user's code; report its error."""
 
 
 class Bell:
@@ -112,6 +113,7 @@ class ThreadDriver(ConnectedDriver):
         self._pool = Pool(topology)
         self._eval = self._pool.eval
         self._exiting = False
+        self._started = dict[Callable[[], None], threading.Thread]()
         super().__init__(servers, options, topology, self._pool, caller)
 
     def begin(self) -> None:
@@ -254,6 +256,36 @@ class ThreadDriver(ConnectedDriver):
     def aside(self, function: Callable[[Unpack[A]], R], *args: *A) -> R:
         """Call *function*, which may block; return its result."""
         return function(*args)
+
+    def start(self, run: Callable[[], None]) -> Callable[[], None]:
+        """Start a thread that performs *run*; return a function that waits for its end.
+
+        In the thread itself that function returns at once. A forked child starts such a thread, too.
+        """
+        self._start(run)
+
+        def ended() -> None:
+            thread = self._started.get(run)
+            if thread is not None and thread is not threading.current_thread():
+                thread.join()
+
+        return ended
+
+    def _start(self, run: Callable[[], None]) -> None:
+        def perform() -> None:
+            try:
+                run()
+            finally:
+                _ = self._started.pop(run, None)
+
+        self._started[run] = threading.Thread(target=perform, name="interlock-watch", daemon=True)
+        lifecycle.start(self._started[run])
+
+    def after_fork(self) -> None:
+        """Become another client, which holds nothing, in a forked child."""
+        super().after_fork()
+        for run in list(self._started):
+            self._start(run)
 
     def on_lost(self, hold: Hold, callback: Callable[[], object]) -> None:
         """Call *callback* in a thread for callbacks when *hold* is lost, or at once if it is."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from interlock._core.objects.election import Watch
-from interlock._drivers.change_watchers import Watching
+from interlock._drivers.blocking import watch
 from interlock._hints import hints
 from interlock._naming import check_callback, checked_result, takes_argument
 from interlock.sync.lock import Lock
@@ -25,15 +25,16 @@ T = TypeVar("T")
 class Observation:
     """Tells of every change until it is closed; made by `Election.observe`."""
 
-    def __init__(self, watching: Watching) -> None:
-        self._watching = watching
+    def __init__(self, _stop: Callable[[], None], _ended: Callable[[], None]) -> None:
+        self._stop, self._ended = _stop, _ended
 
     def close(self) -> None:
         """Tell of no more changes; wait for a callback that runs, unless that calls this.
 
         It also waits for a look that is under way: during an outage, at most the outage time-out.
         """
-        self._watching.close()
+        self._stop()
+        self._ended()
 
     def __enter__(self) -> Self:
         return self
@@ -91,12 +92,11 @@ class Election(Lock):
             An observation: close it, or enter it by ``with``.
         """
         check_callback(callback, plain=True)
-        core, watch = self._core, Watch()
-        watching = Watching(
+        core, seen = self._core, Watch()
+        ended = watch(
             self._driver,
             "an election",
-            lambda: self._driver.run(core.next_leader(watch)),
-            lambda: callback(watch.leader),
-            lambda: core.stop(watch),
+            lambda: self._driver.run(core.next_leader(seen)),
+            lambda: callback(seen.leader),
         )
-        return Observation(watching)
+        return Observation(lambda: core.stop(seen), ended)
