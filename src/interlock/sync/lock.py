@@ -277,7 +277,6 @@ class Hold(KnownHold):
         "_claim",
         "_driver",
         "_hold",
-        "_last",
         "_lock",
         "_lost",
         "_released",
@@ -296,7 +295,6 @@ class Hold(KnownHold):
         self._claim = claim
         self._released = False
         self._lost: LostEvent | None = None
-        self._last: Any = None
         self.name = hold.name
 
     @property
@@ -432,7 +430,7 @@ def of_block(
     """
     made = _new(kind)
     made._driver, made._hold, made._claim, made.name = driver, hold, claim, hold.name
-    made._released, made._lost, made._last, made._lock = False, None, None, keeper
+    made._released, made._lost, made._lock = False, None, keeper
     return made
 
 
