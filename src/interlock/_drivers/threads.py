@@ -115,6 +115,7 @@ class ThreadDriver(ConnectedDriver):
         self._exiting = False
         self._started = dict[Callable[[], None], threading.Thread]()
         super().__init__(servers, options, topology, self._pool, caller)
+        self._upkeep.end_idle = self._pool.end_idle
 
     def begin(self) -> None:
         """Set up everything that the first operation and every hold need."""

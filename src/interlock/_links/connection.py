@@ -115,6 +115,7 @@ class Connection(_LoggedIn):
     Attributes:
         replicas: as in `Link`.
         known: the digests of the scripts whose texts were sent on it.
+        used: set when scripts succeed, so that who clears it sees whether it is used.
 
     Raises:
         ServerUnavailableError: no connection within about *timeout*.
@@ -125,6 +126,7 @@ class Connection(_LoggedIn):
         self.where = endpoint.where
         self.moves = endpoint.moves
         self.known: set[str] = set()
+        self.used = False
         self._wait_command: WaitCommand | None = None
         self._login = endpoint.login
         self._inner: Any = endpoint.connect(timeout)
@@ -179,7 +181,8 @@ class Connection(_LoggedIn):
             reply: Any = ask(self._handle, packed, timeout)
             if reply.__class__ is not bytes:
                 self._pending = 0
-                self._endpoint.served = True
+                if not self.used:
+                    self.used = self._endpoint.served = True
                 return reply
             self._received.feed(reply)
             reply = self._received.gets()
@@ -199,7 +202,7 @@ class Connection(_LoggedIn):
                     raise reply
                 finally:
                     del reply  # this frame and its error would keep each other alive
-        self._endpoint.served = True
+        self.used = self._endpoint.served = True
         return reply
 
     @property
@@ -264,10 +267,10 @@ class Connection(_LoggedIn):
     ) -> list[object]:
         """Return the replies to *calls*; arguments and errors as `batch`."""
         replies = self._replies(len(calls), timeout, meanwhile)
-        if self._wait_command is None and not any(
-            isinstance(reply, ReplyError) for reply in replies
-        ):
-            return replies
+        if not any(isinstance(reply, ReplyError) for reply in replies):
+            self.used = self._endpoint.served = True
+            if self._wait_command is None:
+                return replies
         answers = self._finals(calls, replies, timeout, meanwhile)
         if self._wait_command is not None:
             self._confirm(self._wait_command, answers, timeout)

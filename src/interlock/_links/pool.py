@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 MAX_CONNECTIONS = 100
 DRAIN_TIMEOUT = 0.1
 """Seconds to wait for the reply of an interrupted command before its connection is closed."""
+IDLE = 60.0
+"""Seconds after which a connection is closed that nobody has used, unless it is the only one."""
 TICK = 0.05
 """Seconds after which a thread that waits for a connection looks again."""
 
@@ -119,6 +121,18 @@ class NodePool:
         if len(self._idle) > 1:
             with suppress(IndexError):  # another thread has taken it
                 self.discard(self._idle.popleft())
+
+    def end_idle(self) -> None:
+        """Close what was not used since the last call of this, except for one connection."""
+        for connection in list(self._idle.copy())[:-1]:
+            if connection.used:
+                connection.used = False
+                continue
+            try:
+                self._idle.remove(connection)
+            except (ValueError, IndexError):  # another thread has taken it, or one beside it
+                continue
+            self.discard(connection)
 
     def batch(
         self,
@@ -289,6 +303,7 @@ class Pool:
         self._topology = topology
         self._pools: dict[Endpoint, NodePool] = {}
         self._closed = False
+        self._idle_at = 0.0
         # A single server redirects nobody: its calls need not pass through here.
         only = topology.only
         if only is None:
@@ -353,6 +368,14 @@ class Pool:
                 gone.has_left = True
                 gone.close(0)
         return pool
+
+    def end_idle(self, now: float) -> float:
+        """Close connections that nobody uses if it is time; return when to look again."""
+        if now >= self._idle_at:
+            self._idle_at = now + IDLE / 2  # one look clears the mark, and the next one sees that
+            for pool in self._pools.copy().values():
+                pool.end_idle()
+        return self._idle_at
 
     def close(self, timeout: float) -> None:
         """Close as `NodePool.close` does, all nodes within *timeout* seconds."""

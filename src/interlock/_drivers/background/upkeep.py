@@ -114,6 +114,7 @@ class Upkeep:
     Attributes:
         session, topology, reports: as given.
         beside: objects that stay alive as long as the thread.
+        end_idle: closes connections that nobody uses if it is time, and returns when it is next.
     """
 
     def __init__(
@@ -128,6 +129,7 @@ class Upkeep:
         self.session, self._inbox, self.topology = session, inbox, topology
         self._timeout, self.reports, self._tell_refusals = timeout, reports, tell_refusals
         self.beside: object = None
+        self.end_idle: Callable[[float], float] = lambda _: NEVER
         self.reset()
 
     def reset(self) -> None:
@@ -207,7 +209,7 @@ class Upkeep:
                 self.reports.put_off(report, now)
         for node in set(self._lanes) - {None, *self.topology.nodes}:
             self._lanes.pop(node).end()
-        return min(session.plan(now), self.reports.due)
+        return min(session.plan(now), self.reports.due, self.end_idle(now))
 
     def _send(self, node: Endpoint | None, work: Work, report: Report) -> bool:
         """Give the lane of *node* what is due there; return whether it takes that."""
