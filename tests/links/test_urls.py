@@ -73,6 +73,35 @@ def test_a_url_that_cannot_work_is_refused(face: Face, url: str) -> None:
     assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        (f"sentinel://:{SECRET}@a:26379;sentinel://:{SECRET}@b:26379", "commas between them"),
+        ("redis+sentinel://a:26379;b:26379/mymaster", "commas between them"),
+        (f"redis+sentinel://:{SECRET}@a,:{SECRET}2@b/mymaster", "sentinel_password"),
+        (f"redis+sentinel://a,:{SECRET}@b/mymaster", "one user and password"),
+        (f"redis+cluster://a:1,user:{SECRET}@b:2", "one user and password"),
+        ("redis://localhost?ssl_cert_reqs=none", "write rediss in place of redis"),
+        ("redis+sentinel://a/mymaster?ssl_ca_certs=/ca.pem", "write rediss in place of redis"),
+        ("rediss://localhost?ssl_cert_reqs=CERT_NONE", "take none, optional or required"),
+    ],
+)
+def test_what_is_often_written_has_its_remedy(face: Face, url: str, says: str) -> None:
+    """Lists and options as other libraries take them raise ConfigError, which says what to write.
+
+    No host of a list is left out in silence.
+    """
+    with pytest.raises(ConfigError, match=says) as caught:
+        face.module.connect(url)
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+def test_commas_in_a_password_are_no_list(face: Face) -> None:
+    """A password may have commas, before several hosts too."""
+    client = face.module.connect("redis+sentinel://user:a,b@a,b/mymaster")
+    assert "mymaster (Sentinels a:26379, b:26379)" in repr(client)
+
+
 def test_an_unknown_option_is_refused(face: Face) -> None:
     """A keyword that is no option raises ConfigError, which names those that there are."""
     with pytest.raises(ConfigError, match=r"'leese'.*lease"):

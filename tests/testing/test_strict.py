@@ -75,6 +75,7 @@ def test_every_object_does_everything(mode: str, patient: None) -> None:
         ("ERR Unknown Redis command called from script", "does not permit scripts to call"),
         ("ERR unknown command 'EVALSHA'", "an OCI Cache"),
         ("ERR Lua scripting support disabled", "an OCI Cache"),
+        ("ERR Could not find scripting engine 'lua'", "an OCI Cache"),
     ],
 )
 def test_a_refusal_is_told_with_the_rule_and_the_setting(error: str, says: str) -> None:

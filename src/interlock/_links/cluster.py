@@ -3,7 +3,7 @@
 Theory. A wrong map costs a round trip and nothing else: the wrong node names the right one (MOVED),
 and the map is corrected. So the hot path looks into a list and never asks first. The whole map is
 fetched again when a node does not answer, or when it says that it does not serve the slot. A thread
-of its own does that, by redis-py. A caller that knows which node to ask does not wait for the map.
+of its own does that. A caller that knows which node to ask does not wait for the map.
 
 Rules:
 
@@ -27,13 +27,12 @@ from typing import TYPE_CHECKING, Any, Self
 from interlock._core.scripts.source import question
 from interlock._links.endpoint import Endpoint
 from interlock._links.options import read_options, redact
-from interlock._links.replies import unconnected
 from interlock._links.slots import SLOTS, ask_who_serves, slot_of
 from interlock._links.topology import ONCE_MORE, Topology
 from interlock.errors import ConfigError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from interlock._links.login import Login
     from interlock._links.replies import RedirectedError
@@ -65,7 +64,7 @@ class Cluster(Topology):
 
     def __init__(self, seeds: Sequence[Endpoint], remap: Remap | None = None) -> None:
         self._seeds = list(seeds)
-        self._remap = remap
+        self._remap: Remap = remap or (lambda address: address)
         self.where = "cluster " + ",".join(sorted(seed.where for seed in seeds))
         self.identity = f"{self.where}/{seeds[0].db}"
         self.only: Endpoint | None = None
@@ -170,10 +169,7 @@ class Cluster(Topology):
 
     def learn(self, redirected: RedirectedError) -> Endpoint:
         """Return the node that a command was redirected to, and remember it if that is for good."""
-        address = redirected.address
-        if self._remap is not None:
-            address = self._remap(address)
-        node = self._node(address)
+        node = self._node(self._remap(redirected.address))
         if not redirected.asking:
             self._note_move(redirected.slot, node)
             self._owners[redirected.slot] = node
@@ -260,16 +256,15 @@ class Cluster(Topology):
         if changed:
             self.on_change()
 
-    def _told(self, nodes: list[Endpoint]) -> tuple[Mapping[int, Address], list[Address]]:
+    def _told(self, nodes: list[Endpoint]) -> tuple[Mapping[int, Address], Iterable[Address]]:
         _RANDOM.shuffle(nodes)
         try:
             return ask_who_serves(nodes, PATIENCE, self._remap)
-        except Exception as error:
+        except ServerUnavailableError as error:
             if "cluster support disabled" in str(error):
                 message = f"{self.where} is no cluster: connect by redis:// or rediss://"
                 raise ConfigError(message) from error
-            tls = nodes[0].tls
-            raise unconnected(error, self.where, seen=nodes[0].seen, tls=tls) from error
+            raise
 
     def has_sharded_channels(self) -> bool:
         """Return whether the cluster has sharded channels, and takes SPUBLISH in scripts.

@@ -50,6 +50,8 @@ def _meant(unknown: str, known: Iterable[str]) -> str:
     """Return what to write in place of an option that no URL takes."""
     if unknown in OptionChanges.__annotations__:
         return f"give it to connect(), as connect(url, {unknown}=...)"
+    if unknown.startswith("ssl_"):
+        return "it is for TLS, so write rediss in place of redis in the URL"
     return did_you_mean(unknown, known)
 
 
@@ -271,7 +273,8 @@ class Endpoint:
         try:
             connection_class(**self._kwargs, **anonymous())
         except (TypeError, ValueError, redis_py().RedisError) as error:
-            raise ConfigError(f"bad options for {self.where}: {error}") from error
+            choice = "; take none, optional or required" if "Requirements" in str(error) else ""
+            raise ConfigError(f"bad options for {self.where}: {error}{choice}") from error
 
     def _class(self, module: Any) -> Any:
         blocking = module is redis_py().sync

@@ -41,6 +41,8 @@ _UNCODED = (
     ("command called from ", "FORBIDDEN"),
     ("Lua scripting support disabled", "NOLUA"),
     ("unknown command 'EVAL", "NOLUA"),
+    ("Could not find scripting engine", "NOLUA"),
+    ("No permissions to access database", "DATABASE"),
     ("DB index is out of range", "DATABASE"),
     ("SELECT is not allowed in cluster mode", "DATABASE"),
 )
@@ -57,8 +59,13 @@ _READ_ONLY = (
     "leads to several servers, take the name of the primary alone"
 )
 _NO_DATABASE = (
-    "has no database of this number: see its setting `databases`, or in a cluster "
-    "`cluster-databases` of Valkey 9 (others have database 0 alone)"
+    "has no database of this number, or not for this user: see its setting `databases`, in a cluster "
+    "`cluster-databases` of Valkey 9 (others have database 0 alone), or the `db=` of the user's rights"
+)
+_NO_LUA = (
+    "does not run scripts: if it is a Sentinel, connect by redis+sentinel://HOST:26379/SERVICE; "
+    "else turn them on, as by --lua on Garnet or the module lua of Valkey 9.1 (an OCI Cache must "
+    "not be sharded)"
 )
 _MEANING = {
     "MOVED": ("is a node of a cluster: connect by redis+cluster://", False),
@@ -86,10 +93,7 @@ _MEANING = {
     ),
     "FORBIDDEN": ("does not permit scripts to call a command that this object needs", False),
     "DATABASE": (_NO_DATABASE, False),
-    "NOLUA": (
-        "does not run scripts: start Garnet with --lua, or take an OCI Cache that is not sharded",
-        False,
-    ),
+    "NOLUA": (_NO_LUA, False),
     "NOPERM": (
         "does not permit this user what locks need: `interlock doctor` prints the rights",
         False,
@@ -112,8 +116,9 @@ class RedirectedError(ServerUnavailableError):
         super().__init__(f"the server at {where} {what} ({text})", code=code)
         self.slot = int(slot)
         host, _, port = address.rpartition(":")
-        # A node that does not know its own host leaves it out: it is the host that we asked.
-        self.address = host or where.rpartition(":")[0], int(port)
+        # A node that does not know the host leaves it out, or writes a question mark in its place:
+        # then it is most likely the host that we asked.
+        self.address = host.strip("?") or where.rpartition(":")[0], int(port)
         self.asking = code == "ASK"
 
 
@@ -324,13 +329,15 @@ def _shorten(error: Exception) -> None:
 
 def _login_code(error: Exception, text: str) -> str:
     # redis-py has removed the code from the text.
+    if (code := error_code(text)) == "DATABASE":
+        return code
     if _is_of("redis.exceptions", "BusyLoadingError", error):
         return "LOADING"
     if _is_of("redis.exceptions", "NoPermissionError", error):
         return "NOPERM"
     if _is_of("redis.exceptions", "AuthenticationError", error):
         return "NOAUTH" if "required" in text else "WRONGPASS"
-    return error_code(text)
+    return code
 
 
 @contextmanager

@@ -1,10 +1,13 @@
-"""Hash slots: the slot of a key, and the node that serves a slot. redis-py asks the cluster."""
+"""Hash slots: the slot of a key, and the node that serves a slot."""
 
 from __future__ import annotations
 
 from binascii import crc_hqx
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
+
+from interlock._links.replies import understood
+from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -30,9 +33,9 @@ def slot_of(key: str) -> int:
 
 
 def ask_who_serves(
-    nodes: Iterable[Endpoint], timeout: float, remap: Remap | None
-) -> tuple[Mapping[int, Address], list[Address]]:
-    """Ask *nodes* one after another, in any order, until one tells which node serves which slot.
+    nodes: Iterable[Endpoint], timeout: float, remap: Remap
+) -> tuple[Mapping[int, Address], Iterable[Address]]:
+    """Ask *nodes* one after another, in any order, until they have told about all slots.
 
     Args:
         nodes: where to ask.
@@ -43,41 +46,41 @@ def ask_who_serves(
         The primary of each slot that has one, and all nodes there are.
 
     Raises:
-        Exception: no node answered; it is the error of the last one.
+        ServerUnavailableError: no node answered; it is the error of the last one.
     """
-    # These take long to load.
-    from redis.cluster import ClusterNode, NodesManager  # noqa: PLC0415
-    from redis.exceptions import RedisClusterException  # noqa: PLC0415
-
-    node_of, manager_of = cast("Any", ClusterNode), cast("Any", NodesManager)
-    asked = list(nodes)
-    try:
-        manager = manager_of(
-            [node_of(*node.address) for node in asked],
-            from_url=True,
-            address_remap=remap,
-            **asked[0].pool_options(timeout),
-        )
-    except RedisClusterException as error:
-        raise _root(error, RedisClusterException) from error
-    try:
-        primaries = {slot: served[0] for slot, served in manager.slots_cache.items()}
-        all_nodes = manager.nodes_cache.values()
-        return (
-            {slot: (node.host, int(node.port)) for slot, node in primaries.items()},
-            [(node.host, int(node.port)) for node in all_nodes],
-        )
-    finally:
-        manager.close()
+    primaries: dict[int, Address] = {}
+    found: dict[Address, None] = {}
+    failure: ServerUnavailableError | None = None
+    for node in nodes:
+        try:
+            connection = node.connect(timeout)
+            ranges = node.ask(connection, "CLUSTER", "SLOTS")
+            connection.disconnect()
+            with understood(node.where):
+                for first, last, *serving in ranges:
+                    addresses = [remap(_address(each, node)) for each in serving]
+                    primaries |= dict.fromkeys(range(first, last + 1), addresses[0])
+                    found |= dict.fromkeys(addresses)
+        except ServerUnavailableError as error:
+            failure = error
+        if len(primaries) == SLOTS:
+            break
+    if failure is not None and not found:
+        raise failure
+    return primaries, found
 
 
-def _root(error: Exception, wrapper: type[Exception]) -> Exception:
-    """Return the error of a node that redis-py has wrapped in errors of the class *wrapper*."""
-    seen: list[BaseException] = []
-    while isinstance(error, wrapper):
-        seen.append(error)
-        cause = error.__cause__ or error.__context__
-        if not isinstance(cause, Exception) or cause in seen:
-            return ConnectionError(str(error))
-        error = cause
-    return error
+def _address(told: Any, asked: Endpoint) -> Address:
+    """Return the address of a node, as the node that was *asked* has *told* it.
+
+    A server that does not know the host leaves it out, or writes a question mark where it should
+    have a name. Then it is the address in the node's further data (since Redis 7), or else the host
+    that was asked.
+
+    Source: https://redis.io/docs/latest/commands/cluster-slots/
+    """
+    host, port, _, *more = told
+    if host == b"?":
+        data = more[0] if more else []
+        host = dict(zip(data[::2], data[1::2], strict=True)).get(b"ip")
+    return host.decode() if host else asked.address[0], int(port)

@@ -24,6 +24,13 @@ SENTINEL = ("redis+sentinel", "rediss+sentinel")
 CLUSTER = ("redis+cluster", "rediss+cluster")
 SCHEMES = (*PLAIN, *SENTINEL, *CLUSTER, "embedded")
 _VALKEY = re.compile(r"valkey(?=s?(\+\w+)?://)")
+_SECOND_LOGIN = re.compile("@.*,|,[^,]*:")
+"""In the credentials of a URL: those of a second host, or the first host of several."""
+_ONE_LIST = (
+    "write one scheme, one user and password, and then all hosts, with commas between them, as in "
+    "redis+sentinel://user:password@a:26379,b:26379/mymaster; sentinel_username and "
+    "sentinel_password are for the Sentinels themselves, and the same for all"
+)
 _PREFIX = re.compile(r"(?P<mark>[?&])prefix=(?P<value>[^&#]*)(?P<more>&?)")
 
 
@@ -88,6 +95,10 @@ def _servers(url: str) -> Endpoint | Cluster:
     # valkeys:// means rediss://, also with +sentinel and +cluster.
     url = _VALKEY.sub("redis", url, count=1) if url.startswith("valkey") else url
     scheme, found, rest = url.partition("://")
+    login, _, hosts = re.split("[/?#]", rest, maxsplit=1)[0].rpartition("@")
+    listed = scheme not in ("unix", "embedded") and ";" in hosts
+    if listed or (scheme in SENTINEL + CLUSTER and _SECOND_LOGIN.search(login)):
+        raise ConfigError(f"cannot use the URL {redact(url)!r}: {_ONE_LIST}")
     if not found or scheme not in SCHEMES:
         raise ConfigError(
             f"cannot use the URL {redact(url)!r}: it must start with one of "
@@ -102,7 +113,6 @@ def _servers(url: str) -> Endpoint | Cluster:
         return from_sentinel_url(url)
     if scheme in CLUSTER:
         return Cluster.from_url(url)
-    hosts = re.split("[/?#]", rest, maxsplit=1)[0].rpartition("@")[2]
     if "," in hosts and scheme != "unix":
         raise ConfigError(
             f"cannot use the URL {redact(url)!r}: it has several addresses; begin it with "
