@@ -39,7 +39,7 @@ async def test_each_node_renews_its_own_holds(plain: Stage, cluster: ClusterServ
             assert "errorstat_MOVED" not in seen.info("errorstats")
     # Two threads that share a connection mix up replies when one follows a slot that has moved.
     lanes = client._driver._upkeep._lanes.values()
-    assert len({id(lane._connection) for lane in lanes}) == len(lanes) == len(names)
+    assert len({id(lane._pool) for lane in lanes}) == len(lanes) == len(names)
     for hold in holds:
         await owner.do(hold.release)
 

@@ -17,7 +17,7 @@ from tests.support.faults import command, drop_reply
 from interlock import ClosedError, NotHeldError, ServerUnavailableError
 from interlock._core.scripts import locks as scripts
 from interlock._core.upkeep.watchdog import Watchdog
-from interlock._links.batch_connection import BatchConnection
+from interlock._links.pool import Pool
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
@@ -58,7 +58,7 @@ async def _kept(locks: list[Any], owner: Any) -> None:
     [
         (Watchdog, "next_due"),
         (Watchdog, "due"),
-        (BatchConnection, "batch"),
+        (Pool, "batch"),
     ],
     ids=lambda value: value if isinstance(value, str) else value.__name__,
 )

@@ -39,6 +39,7 @@ from interlock._links.resp import (
 )
 from interlock._links.wait_command import WaitCommand
 from interlock._traceback import passes_users
+from interlock._version import __version__
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from interlock._links.endpoint import Origin
     from interlock._links.login import Login
 
+_LIBRARY = (("SETINFO", "LIB-NAME", "interlock"), ("SETINFO", "LIB-VER", __version__))
 TICK = 0.05
 REFUSED_WAIT = 0.01
 """Seconds for which a refused caller waits for the answer of the replicas.
@@ -116,6 +118,7 @@ class Connection(_LoggedIn):
         replicas: as in `Link`.
         known: the digests of the scripts whose texts were sent on it.
         used: set when scripts succeed, so that who clears it sees whether it is used.
+        name: its name in CLIENT LIST.
 
     Raises:
         ServerUnavailableError: no connection within about *timeout*.
@@ -127,6 +130,7 @@ class Connection(_LoggedIn):
         self.moves = endpoint.moves
         self.known: set[str] = set()
         self.used = False
+        self.name = ""
         self._wait_command: WaitCommand | None = None
         self._login = endpoint.login
         self._inner: Any = endpoint.connect(timeout)
@@ -418,6 +422,14 @@ class Connection(_LoggedIn):
         self.set_timeout(timeout)
         self._write(commands)
         return self._replies(len(commands), timeout)
+
+    def call(self, name: str, timeout: float) -> bool:
+        """Be shown as *name* in CLIENT LIST; return False without the right to do that."""
+        self.name = name
+        # Errors are ignored: servers before Redis 7.2 do not know SETINFO.
+        commands = (("SETNAME", name), *_LIBRARY)
+        replies = self.exchange([pack(("CLIENT", *command)) for command in commands], timeout)
+        return not isinstance(replies[0], ReplyError)
 
     def shutdown(self) -> None:
         """End the connection for a thread that reads from it."""

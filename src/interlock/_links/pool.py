@@ -47,10 +47,13 @@ class NodePool:
 
     Attributes:
         has_left: whether they are closed because the node has left the cluster.
+        name: what they are called in CLIENT LIST from their next batch on.
+        named: whether the server has let the last one have its name.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
+        self.name, self.named = "", True
         self._limit = endpoint.max_connections or MAX_CONNECTIONS
         self._idle: deque[Connection] = deque()
         # Weak: a connection that a Ctrl-C drops between two steps is no longer open, and nobody
@@ -145,6 +148,8 @@ class NodePool:
         try:
             if meanwhile is not None:
                 meanwhile()  # it was not called while connecting
+            if connection.name != self.name:
+                self.named = connection.call(self.name, timeout)
             replies = connection.batch(calls, timeout, meanwhile)
         except BaseException as error:
             self.failed(connection, error)
@@ -256,7 +261,9 @@ class NodePool:
         """Take back a connection whose command ended with *error*."""
         # A server without room for another client has closed this connection, and no other.
         refused = isinstance(error, ServerUnavailableError) and error.code == FULL
-        usable = isinstance(error, InterlockError) and not (error.sent or left(error) or refused)
+        usable = isinstance(error, InterlockError) and not (
+            connection.owes or error.sent or left(error) or refused
+        )
         if not isinstance(error, Exception):
             try:
                 usable = connection.recover(DRAIN_TIMEOUT)
@@ -301,6 +308,7 @@ class Pool:
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
+        self._name = ""
         self._pools: dict[Endpoint, NodePool] = {}
         self._closed = False
         self._idle_at = 0.0
@@ -320,6 +328,47 @@ class Pool:
             self._topology.open(pubsub).result(timeout)
         except NotYet:
             raise self._topology.silent(timeout) from None
+
+    def batch(
+        self,
+        calls: Sequence[Eval[object]],
+        timeout: float,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> list[object]:
+        """Run *calls*, in one write for each node, one node after another.
+
+        Return each one's reply or `InterlockError`. Arguments as `Connection.batch`; each node has
+        the full time. An `InterlockError` that *meanwhile* raises is the reply of a node to all.
+        """
+        groups: dict[Endpoint | None, list[int]] = {}
+        for place, call in enumerate(calls):
+            groups.setdefault(self._topology.owner(call.keys[0]), []).append(place)
+        replies: list[object] = [None] * len(calls)
+        for places in groups.values():
+            group = [calls[place] for place in places]
+            try:
+                answers = self.serving(group[0]).batch(group, timeout, meanwhile)
+            except InterlockError as error:
+                answers = [error] * len(group)
+            for place, answer in zip(places, answers, strict=True):
+                replies[place] = answer
+                if isinstance(answer, ServerUnavailableError):
+                    try:
+                        replies[place] = self.after(calls[place], answer, timeout)
+                    except InterlockError as error:
+                        replies[place] = error
+        return replies
+
+    def call(self, name: str) -> None:
+        """Have the connections shown as *name* in CLIENT LIST from the next batch on."""
+        self._name = name
+        for pool in self._pools.copy().values():
+            pool.name = name
+
+    @property
+    def named(self) -> bool:
+        """Return whether CLIENT LIST shows the name of all connections."""
+        return all(pool.named for pool in self._pools.copy().values())
 
     def _eval(self, call: Eval[object], timeout: float) -> object:
         try:
@@ -360,6 +409,7 @@ class Pool:
     def _opened(self, node: Endpoint) -> NodePool:
         """Return a new pool for *node*; close those of nodes that left the cluster."""
         pool = self._pools.setdefault(node, NodePool(node))
+        pool.name = self._name
         if self._closed:
             pool.close(0)
         for former in set(self._pools) - {node, *self._topology.nodes}:

@@ -167,10 +167,9 @@ class Listener:
         self._session.resend()
 
     def _receive(self, connection: Connection) -> None:
-        connection.set_timeout(TICK)
         looked = heard = time.monotonic()
         while not self._closed:
-            message: Any = _read(connection)
+            message: Any = connection.message(TICK)
             now = time.monotonic()
             if message is not None:
                 heard = now
@@ -277,13 +276,3 @@ class Listener:
 def _keys(line: Line) -> list[tuple[str, bool]]:
     """Return by what *line* is found."""
     return [(channel, len(line.channels) == 1) for channel in line.channels]
-
-
-def _read(connection: Connection) -> Any:
-    """Return the next reply or message; None if there is none for a while."""
-    try:
-        return connection._read()  # noqa: SLF001
-    except (BlockingIOError, TimeoutError):
-        return None
-    except OSError as error:
-        raise ServerUnavailableError(str(error)) from error

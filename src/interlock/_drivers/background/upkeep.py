@@ -20,7 +20,7 @@ from interlock._drivers.background.log import log_late
 from interlock._drivers.background.reports import Report
 from interlock._drivers.process import clock
 from interlock._drivers.process.lifecycle import no_room
-from interlock._links.batch_connection import BatchConnection
+from interlock._links.pool import Pool
 from interlock._links.resp import send_texts
 from interlock.errors import ClosedError, ServerUnavailableError
 
@@ -52,7 +52,7 @@ class Lane:
 
     def __init__(self, upkeep: Upkeep, timeout: float) -> None:
         self._upkeep, self._timeout = upkeep, timeout
-        self._connection = BatchConnection(upkeep.topology)
+        self._pool = Pool(upkeep.topology)
         self._batches: SimpleQueue[tuple[Work, Report] | None] = SimpleQueue()
         self._busy = threading.Lock()
         _ = _thread.start_new_thread(self._run, ())
@@ -80,20 +80,17 @@ class Lane:
             if answers.outcomes:
                 _ = self._upkeep.session.wake(answers)
             del batch, answers  # it may rest for long
-        self._connection.drop()
+        self._pool.close(0)
 
     def serve(self, work: Work, report: Report) -> Answers:
         """Send both; return the answers to *work*."""
         calls, mine = [*work.calls(), *report.calls()], len(work.dead) + len(work.renewals)
         if report.card is not None:  # operators ask whether its client is connected
-            self._connection.call(self._upkeep.reports.connection_name())
+            self._pool.call(self._upkeep.reports.connection_name())
         try:
-            replies = self._connection.batch(
-                calls, self._timeout, self._timeout, self._upkeep.refuse_closed
-            )
+            replies = self._pool.batch(calls, self._timeout, self._upkeep.refuse_closed)
             outcomes = decoded(calls, replies)
-            named = self._connection.named
-            self._upkeep.reports.answered(report, outcomes[mine:], named=named)
+            self._upkeep.reports.answered(report, outcomes[mine:], named=self._pool.named)
         except Exception as error:  # noqa: BLE001 - as if no reply had come
             report_aside("a lane", error)
             outcomes = [ServerUnavailableError(str(error), sent=True, transient=True)] * mine
@@ -249,36 +246,33 @@ class Upkeep:
         session.wake(None)
         deadline = session.clock() + timeout
         # Without a name: it writes the releases at once, for a server that just stands still.
-        connection, failure = BatchConnection(self.topology), None
+        pool, failure = Pool(self.topology), None
         for work in self._by_node(Work(list(session.garbage.dead), [])).values():
             calls = work.calls()
             send_texts(calls)
-            replies = _last_replies(partial(_last_batch, connection), calls, deadline)
+            replies = _last_replies(partial(_last_batch, pool), calls, deadline)
             for hold, outcome in zip(work.dead, decoded(calls, replies), strict=True):
                 if isinstance(outcome, ServerUnavailableError) and hold in held:
                     failure = outcome
-        self._remove_card(connection, deadline)
-        connection.drop()
+        self._remove_card(pool, deadline)
+        pool.close(0)
         if failure is not None:
             failure.args = (f"{failure}; what was held ends with its lease",)
             raise failure
 
-    def _remove_card(self, connection: BatchConnection, deadline: float) -> None:
+    def _remove_card(self, pool: Pool, deadline: float) -> None:
         until = clock.now() + GRACE
         for lane in list(self._lanes.values()):
             lane.rest(until - clock.now())  # it may just write the card
         card = self.reports.card.remove()
         if card is not None:
             send_texts([card])
-            _ = _last_batch(connection, [card], deadline)
+            _ = _last_batch(pool, [card], deadline)
 
 
-def _last_batch(
-    connection: BatchConnection, calls: Sequence[Eval[Any]], deadline: float
-) -> list[object]:
+def _last_batch(pool: Pool, calls: Sequence[Eval[Any]], deadline: float) -> list[object]:
     """Send *calls* until *deadline*; return their replies."""
-    seconds = max(deadline - clock.now(), LEAST)
-    return connection.batch(calls, seconds, seconds)
+    return pool.batch(calls, max(deadline - clock.now(), LEAST))
 
 
 def _last_replies(
