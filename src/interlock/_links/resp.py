@@ -49,63 +49,42 @@ class ParserError(Exception):
     """The server sent what is no reply."""
 
 
-def parse_in_python(
-    data: bytes, place: int, error: type[Exception], depth: int = 0, /
-) -> tuple[object, int] | int:
-    """Return the reply at *place* and where it ends, or how many bytes it lacks at least.
+class _LackingError(Exception):
+    """A reply is not whole: it lacks so many bytes at least, or is no reply (-1)."""
 
-    It keeps nothing between two calls, so threads, signal handlers and finalizers may call it at
-    any time.
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.size = size
 
-    Args:
-        data: what a server has sent.
-        place: where the reply begins.
-        error: the class of the server's errors, which are returned.
-        depth: of the lists around it.
 
-    Raises:
-        ValueError: this is no reply.
-    """
+def _reply(data: bytes, place: int, error: type[Exception], depth: int = 0) -> tuple[object, int]:
+    """Return the reply at *place*, within so many lists, and where it ends."""
     kind, end = data[place : place + 1], data.find(b"\r\n", place)
-    if kind not in (b"", b"+", b"-", b":", b"$", b"*") or depth > DEEPEST:
-        raise ValueError(NO_REPLY)
+    counted = kind in (b":", b"$", b"*")
+    if not (counted or kind in (b"", b"+", b"-")) or depth > DEEPEST:
+        raise _LackingError(-1)
     if end < 0:
-        if kind in (b":", b"$", b"*") and len(data) - place > HEAD:
-            raise ValueError(NO_REPLY)
-        return 1
+        raise _LackingError(-1 if counted and len(data) - place > HEAD else 1)
     line, place = data[place + 1 : end], end + 2
-    if kind == b"+":
-        return line, place
-    if kind == b"-":
-        return error(line.decode(errors="replace")), place
+    if not counted:
+        return line if kind == b"+" else error(line.decode(errors="replace")), place
     number = int(line) if _NUMBER.fullmatch(line) else 1 << 64
     if not (-(1 << 63) <= number < 1 << 63 if kind == b":" else -1 <= number <= LONGEST):
-        raise ValueError(NO_REPLY)
-    if kind == b":":
-        return number, place
-    if number < 0:
-        return None, place
-    return _text(data, place, number) if kind == b"$" else _list(data, place, number, error, depth)
-
-
-def _text(data: bytes, place: int, size: int) -> tuple[bytes, int] | int:
-    end = place + size
-    if len(data) < end + 2:
-        return end + 2 - len(data)
-    if data[end : end + 2] != b"\r\n":
-        raise ValueError(NO_REPLY)
-    return data[place:end], end + 2
-
-
-def _list(
-    data: bytes, place: int, size: int, error: type[Exception], depth: int
-) -> tuple[list[object], int] | int:
+        raise _LackingError(-1)
+    if kind == b":" or number < 0:
+        return number if kind == b":" else None, place
+    if kind == b"$":
+        end = place + number
+        if len(data) < end + 2 or data[end : end + 2] != b"\r\n":
+            raise _LackingError(max(end + 2 - len(data), 0) or -1)
+        return data[place:end], end + 2
     values: list[object] = []
-    for left in range(size - 1, -1, -1):
-        found = parse_in_python(data, place, error, depth + 1)
-        if isinstance(found, int):
-            return found + left * SHORTEST
-        value, place = found
+    for left in range(number - 1, -1, -1):
+        try:
+            value, place = _reply(data, place, error, depth + 1)
+        except _LackingError as lacking:
+            lacking.size += left * SHORTEST if lacking.size > 0 else 0
+            raise
         values.append(value)
     return values, place
 
@@ -113,21 +92,19 @@ def _list(
 def parse_all_in_python(
     data: bytes, error: type[Exception], /
 ) -> list[object] | tuple[list[object], int, int]:
-    """Return all replies in *data*.
+    """Return all replies in *data*; those that are errors of the server have the class *error*.
 
     If it ends within a reply, return also where that begins, and how many bytes it lacks at least:
-    -1 if it is no reply. Otherwise as `parse_in_python`.
+    -1 if it is no reply. It keeps nothing between two calls, so threads, signal handlers and
+    finalizers may call it at any time.
     """
     values: list[object] = []
     place = 0
     while place < len(data):
         try:
-            found = parse_in_python(data, place, error)
-        except ValueError:
-            found = -1
-        if isinstance(found, int):
-            return values, place, found
-        value, place = found
+            value, place = _reply(data, place, error)
+        except _LackingError as lacking:
+            return values, place, lacking.size
         values.append(value)
     return values
 
