@@ -208,24 +208,10 @@ class Endpoint:
         """Whether the connection is encrypted."""
         return self._kind == "tls"
 
-    def pool_options(self, timeout: float) -> dict[str, Any]:
-        """Return the arguments of a redis-py connection pool, without host, port and database.
-
-        Args:
-            timeout: seconds for connecting, and for each reply.
-        """
-        options = {
-            key: self._kwargs[key] for key in self._kwargs if key not in ("host", "port", "db")
-        }
-        limit = min(timeout, self.connect_timeout or timeout)
-        return {
-            **options,
-            "connection_class": self._class(redis_py().sync),
-            "protocol": 2,
-            "socket_timeout": timeout,
-            "socket_connect_timeout": limit,
-            **anonymous(),
-        }
+    @property
+    def by_path(self) -> bool:
+        """Whether the server is reached by a Unix socket."""
+        return self._kind == "unix"
 
     def primaries(self, timeout: float) -> Sequence[Endpoint]:
         """Return the servers that keep locks now, each by itself.

@@ -7,13 +7,13 @@ import socket
 import statistics
 import time
 from collections.abc import Mapping  # noqa: TC003 - dataclass fields are read at run time
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-import redis
-
-from interlock._links.redis_client import redis_client
+from interlock._links.connection import Connection
 from interlock._links.replies import understood
+from interlock._links.resp import ReplyError, pack
 
 if TYPE_CHECKING:
     from interlock._links.endpoint import Endpoint
@@ -38,7 +38,7 @@ class Facts:
         round_trip: seconds of a PING, the median of some.
         server: what HELLO calls the server.
         library: whether it knows CLIENT SETINFO.
-        info: INFO, as redis-py reads it; empty if the server refused it.
+        info: INFO; empty if the server refused it.
         config: those of `SETTINGS` that the server told.
         silent: by the command that was refused, what the server said instead of an answer.
     """
@@ -78,62 +78,67 @@ def collect(endpoint: Endpoint, timeout: float) -> Facts:
         ServerUnavailableError: it cannot be reached, the connection failed meanwhile, or an answer
             makes no sense.
     """
-    # This one is made for its errors, which say what to do.
-    endpoint.connect(timeout).disconnect()
-    client = redis_client(endpoint, timeout)
-    with understood(endpoint.where):
-        try:
-            return _facts(client, endpoint, "path" in endpoint.pool_options(timeout))
-        except (redis.RedisError, OSError) as error:
-            raise endpoint.unconnected(error) from error
-        finally:
-            client.close()
+    with (
+        understood(endpoint.where),
+        closing(Connection(endpoint, timeout)) as connection,
+    ):
+        return _facts(connection, endpoint, timeout)
 
 
-# redis-py's commands are typed as if they might be awaitable.
-def _facts(client: Any, endpoint: Endpoint, by_path: bool) -> Facts:
+def _facts(connection: Connection, endpoint: Endpoint, timeout: float) -> Facts:
     silent: dict[str, str] = {}
 
-    def ask(command: str, *arguments: str) -> Any:
-        try:
-            return client.execute_command(command, *arguments)
-        except redis.ResponseError as error:
-            silent[command] = str(error)
-            return {}
+    def ask(command: str, *arguments: str) -> list[str] | str:
+        packed = pack((*command.split(), *arguments))
+        [reply] = connection.exchange([packed], timeout)
+        if isinstance(reply, ReplyError):
+            silent[command] = str(reply)
+            return ""
+        return [_text(each) for each in reply] if isinstance(reply, list) else _text(reply)
 
     def seconds_of_a_ping() -> float:
         began = time.perf_counter()
         ask("PING")  # a refusal takes as long
         return time.perf_counter() - began
 
-    server, library = greeting(ask("HELLO"))
+    greeting = ask("HELLO")
+    told = dict(zip(greeting[::2], greeting[1::2], strict=True))
+    # Behind the numbers there may be words: 7.2-rc1.
+    version = tuple(map(int, re.findall(r"\d+", told.get("version", ""))[:2]))
     config: dict[str, str] = {}
     for name in SETTINGS:  # one by one: Redis 6.2 takes but one
-        config |= ask("CONFIG GET", name)
-    local = by_path or endpoint.where.startswith(LOOPBACK)
+        setting = ask("CONFIG GET", name)
+        config |= zip(setting[::2], setting[1::2], strict=True)
+    local = endpoint.by_path or endpoint.where.startswith(LOOPBACK)
     return Facts(
         where=endpoint.where,
         transport="tls" if endpoint.tls else "local" if local else "plain",
         embedded=endpoint.embedded,
-        addresses=() if by_path else addresses_of(*endpoint.address),
+        addresses=() if endpoint.by_path else addresses_of(*endpoint.address),
         round_trip=statistics.median(seconds_of_a_ping() for _ in range(PINGS)),
-        server=server,
-        library=library,
-        info=ask("INFO"),
+        server=told.get("server", ""),
+        library=version >= LIBRARY_SINCE,
+        info=_read_info(str(ask("INFO"))),
         config=config,
         silent=silent,
     )
 
 
-def greeting(reply: Any) -> tuple[str, bool]:
-    """Return what HELLO calls the server, and whether it knows CLIENT SETINFO."""
-    if not reply:
-        return "", False
-    # A list of names and values with RESP2.
-    told = reply if hasattr(reply, "items") else dict(zip(reply[::2], reply[1::2], strict=True))
-    # Behind the numbers there may be words: 7.2-rc1.
-    version = tuple(map(int, re.findall(r"\d+", told["version"])[:2]))
-    return told.get("server", ""), version >= LIBRARY_SINCE
+def _text(reply: object) -> str:
+    return reply.decode(errors="replace") if isinstance(reply, bytes) else str(reply)
+
+
+def _read_info(text: str) -> dict[str, object]:
+    """Return what INFO tells: numbers, words, and tables such as that of a replica."""
+    lines = (line.partition(":") for line in text.splitlines())
+    return {name: _read_value(value) for name, colon, value in lines if colon}
+
+
+def _read_value(text: str) -> object:
+    if "=" in text:
+        parts = (part.partition("=") for part in text.split(","))
+        return {name: _read_value(value) for name, _, value in parts}
+    return int(text) if re.fullmatch(r"-?[0-9]+", text) else text
 
 
 def addresses_of(host: str, port: int) -> tuple[str, ...]:
