@@ -17,7 +17,7 @@ from interlock._core.model.effects import Eval, Script
 from interlock._links import exchange
 from interlock._links.connection import Connection
 from interlock._links.endpoint import Endpoint
-from interlock._links.pool import DRAIN_TIMEOUT, Pool
+from interlock._links.pool import Pool
 from interlock._links.topology import topology_of
 
 if TYPE_CHECKING:
@@ -127,33 +127,6 @@ def test_the_rest_of_a_lost_reply_is_no_reply(monkeypatch: pytest.MonkeyPatch) -
             _ = pool.eval(call, 30)
         assert pool.eval(call, 30) == 4
         pool.close(30)
-
-
-@pytest.mark.timeout(60, method="thread")  # the other method is an alarm
-def test_two_signals_leave_nothing_for_close_to_wait_for(fresh_server: RedisServer) -> None:
-    """A second Ctrl-C strikes while the connection of the first one is looked after.
-
-    The connection is given up. A close does not wait for it, even if the error is kept.
-    """
-    strikes = iter((True, True))
-
-    def strike(*_: object) -> None:
-        if next(strikes, False):
-            raise KeyboardInterrupt
-
-    client = interlock.connect(fresh_server.url(), command_timeout=10)
-    lock = client.lock("name")
-    assert not lock.locked()
-    fresh_server.pause()
-    try:
-        with pytest.raises(KeyboardInterrupt) as kept, alarms(DRAIN_TIMEOUT / 2, strike):
-            lock.locked()
-    finally:
-        fresh_server.resume()
-    began = time.monotonic()
-    client.close()
-    assert time.monotonic() - began < 9
-    assert kept.value.__context__ is not None
 
 
 def test_a_signal_while_a_connection_closes_leaves_nothing_to_wait_for(

@@ -54,7 +54,7 @@ TICK = 0.05
 REFUSED_WAIT = 0.01
 """Seconds for which a refused caller waits for the answer of the replicas.
 
-Only after that answer can the connection be used again.
+The connection can be used again only if that comes.
 """
 
 
@@ -329,7 +329,8 @@ class Connection(_LoggedIn):
         """Wait for the replicas; put an error in place of each grant that they do not confirm."""
         if not wait_command.concerns(replies):
             # The answer comes at once unless replicas lag behind what others wrote.
-            _ = self.drain(REFUSED_WAIT)
+            with suppress(ServerUnavailableError):
+                _ = self._replies(wait_command.answers, REFUSED_WAIT)
             return
         while not wait_command.heard(self._answers(timeout)):
             self._write(wait_command.commands())
@@ -388,34 +389,6 @@ class Connection(_LoggedIn):
             return None
         except (OSError, ParserError) as error:
             raise self._broken(error) from error
-
-    def drain(self, timeout: float) -> bool:
-        """Read the replies that an interrupted caller left; return False if it is useless now."""
-        try:
-            self.set_timeout(timeout)
-            for _ in range(self._pending):
-                self._read()
-            self._pending = 0
-        except (OSError, ParserError):
-            return False
-        return not self._received.ready  # else the Ctrl-C has lost the beginning of a reply
-
-    def recover(self, timeout: float) -> bool:
-        """Read what an interrupted caller did not; return False if the connection is useless now.
-
-        A Ctrl-C may lose the beginning of a reply, and the rest of a list looks like replies. So
-        the last one must be the answer to a question that is sent now.
-        """
-        if not self.owes:
-            return self.drain(timeout)
-        question = str(monotonic())
-        try:
-            drained = self.drain(timeout)
-            return drained and self.exchange([pack(("PING", question))], timeout) == [
-                question.encode()
-            ]
-        except InterlockError:
-            return False
 
     def exchange(self, commands: list[bytes], timeout: float) -> list[object]:
         """Send packed *commands* in one write; return the replies."""

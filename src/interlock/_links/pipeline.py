@@ -245,19 +245,13 @@ class Pipeline(asyncio.Protocol):
         finally:
             drop([asked])  # the caller has heard of its error from the other reply
 
-    async def answered(self) -> None:
-        """Wait until everything sent so far is answered, even if nobody else waits for it.
-
-        Raises:
-            ServerUnavailableError: no reply within the connection's time-out.
-        """
-        if self._slots:
-            _ = await self._send(pack(("PING",)), self._timeout)
-
     async def finish(self) -> None:
         """Refuse new commands, and wait until those that were sent are answered.
 
-        It may be repeated. Errors as `answered`.
+        It may be repeated.
+
+        Raises:
+            ServerUnavailableError: no reply within the connection's time-out.
         """
         if not self.dead:
             if self._slots:

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from interlock.options import PubSub
 
 MAX_CONNECTIONS = 100
-DRAIN_TIMEOUT = 0.1
-"""Seconds to wait for the reply of an interrupted command before its connection is closed."""
 IDLE = 60.0
 """Seconds after which a connection is closed that nobody has used, unless it is the only one."""
 TICK = 0.05
@@ -258,18 +256,12 @@ class NodePool:
                 return
 
     def failed(self, connection: Connection, error: BaseException) -> None:
-        """Take back a connection whose command ended with *error*."""
+        """Take back a connection whose command ended with *error*; after a signal it is closed."""
         # A server without room for another client has closed this connection, and no other.
         refused = isinstance(error, ServerUnavailableError) and error.code == FULL
         usable = isinstance(error, InterlockError) and not (
             connection.owes or error.sent or left(error) or refused
         )
-        if not isinstance(error, Exception):
-            try:
-                usable = connection.recover(DRAIN_TIMEOUT)
-            except BaseException:
-                self.discard(connection)  # a second signal
-                raise
         if usable:
             self._idle.append(connection)
             self._given()

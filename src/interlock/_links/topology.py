@@ -8,7 +8,6 @@ lane, and nobody needs to ask.
 from __future__ import annotations
 
 from concurrent.futures import Future
-from random import Random
 from typing import TYPE_CHECKING
 
 from interlock._links.endpoint import Endpoint
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from interlock.errors import ServerUnavailableError
     from interlock.options import PubSub
 
-_RANDOM = Random()  # noqa: S311 - no secret
-"""Not the generator of the user, who may have seeded it."""
 ONCE_MORE = 0.1
 """Seconds between two fetches of the map while a node does not answer."""
 LEAST = 0.001

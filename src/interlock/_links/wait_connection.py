@@ -8,9 +8,9 @@ connection to itself until the answer is there. These are opened when needed, an
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from interlock._links.connection import REFUSED_WAIT
 from interlock._links.pipeline import Pipeline, drop
 from interlock._links.replies import left, refusal
 from interlock._links.resp import (
@@ -48,8 +48,6 @@ class WaitConnections:
         self._room = asyncio.Semaphore(self._limit)
         self._idle: list[Pipeline] = []
         self._busy: set[Pipeline] = set()
-        # Connections on which replies are still to come that nobody waits for.
-        self._resting: dict[asyncio.Task[None], Pipeline] = {}
         self._closed = False
 
     async def eval(
@@ -84,9 +82,7 @@ class WaitConnections:
     def close(self) -> None:
         """Close all connections; waiters get an error."""
         self._closed = True
-        for task in self._resting:
-            task.cancel()
-        for pipeline in (*self._idle, *self._busy, *self._resting.values()):
+        for pipeline in (*self._idle, *self._busy):
             pipeline.close()
         self._idle.clear()
 
@@ -144,8 +140,10 @@ class WaitConnections:
                     served=pipeline.served,
                 )
             replies = [reply]
-            # A refused caller does not wait for replicas.
-            if wait_command.concerns(replies):
+            if not wait_command.concerns(replies):
+                # The answer comes at once unless replicas lag behind what others wrote.
+                _ = await asyncio.wait(answers, timeout=REFUSED_WAIT)
+            else:
                 while not wait_command.heard([await answer for answer in answers]):
                     answers = pipeline.send_all(wait_command.commands())
                 wait_command.conclude(replies)
@@ -170,18 +168,10 @@ class WaitConnections:
             raise
 
     def _give_back(self, pipeline: Pipeline) -> None:
-        """Make *pipeline* available again once all its replies have come."""
+        """Make *pipeline* available again; close it if a reply is still to come."""
         self._busy.discard(pipeline)
-        if pipeline.owes and not pipeline.dead and not self._closed:
-            task = asyncio.get_running_loop().create_task(self._rest(pipeline))
-            self._resting[task] = pipeline
-            task.add_done_callback(self._resting.pop)
-            return
+        if pipeline.owes:
+            pipeline.close()
         if not pipeline.dead:
             self._idle.append(pipeline)
         self._room.release()
-
-    async def _rest(self, pipeline: Pipeline) -> None:
-        with suppress(ServerUnavailableError):
-            await pipeline.answered()
-        self._give_back(pipeline)
