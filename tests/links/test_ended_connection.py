@@ -64,7 +64,7 @@ def test_one_that_ends_while_it_opens(redis_url: str) -> None:
     class Closing(Endpoint):
         def connect(self, timeout: float) -> Any:
             made = super().connect(timeout)
-            made._sock.close()
+            made.sock.close()
             return made
 
     with pytest.raises(ServerUnavailableError, match="lost the connection") as lost:
@@ -82,7 +82,7 @@ class Talking(Endpoint):
         """Return a connection to the peer."""
         made = super().connect(timeout)
         made.disconnect()
-        made._sock, self.peer = socket.socketpair()
+        made.sock, self.peer = socket.socketpair()
         return made
 
 

@@ -83,7 +83,7 @@ def test_a_url_that_cannot_work_is_refused(face: Face, url: str) -> None:
         (f"redis+cluster://a:1,user:{SECRET}@b:2", "one user and password"),
         ("redis://localhost?ssl_cert_reqs=none", "write rediss in place of redis"),
         ("redis+sentinel://a/mymaster?ssl_ca_certs=/ca.pem", "write rediss in place of redis"),
-        ("rediss://localhost?ssl_cert_reqs=CERT_NONE", "take none, optional or required"),
+        ("rediss://localhost?ssl_cert_reqs=CERT_NONE", "none, optional or required"),
     ],
 )
 def test_what_is_often_written_has_its_remedy(face: Face, url: str, says: str) -> None:

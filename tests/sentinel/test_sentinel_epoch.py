@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import time
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
 import pytest
-from tests.support.patience import let_others_run
 
+from interlock._links.dialled import Dialled
 from interlock._links.sentinel_origin import from_sentinel_url
 from interlock.errors import ServerUnavailableError
 
@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 def told(servers: SentinelEndpoint, host: str, epoch: int) -> None:
     """Act as a Sentinel that names *host* as the primary of *epoch*."""
-    asked = servers.sentinels._turns(1.0)
-    next(asked)
-    with pytest.raises(StopIteration):
-        asked.send(state(host, epoch, "master"))
+    _ = answered(servers.sentinels, state(host, epoch, "master"))
 
 
 def state(host: str, epoch: int, flags: str) -> list[bytes]:
@@ -36,10 +33,8 @@ def state(host: str, epoch: int, flags: str) -> list[bytes]:
 def test_a_sentinel_that_performs_a_failover_is_not_believed() -> None:
     """The former address is not taken for the primary of the epoch that the failover gives."""
     sentinels = from_sentinel_url("redis+sentinel://sentinel/mymaster").sentinels
-    asked = sentinels._turns(1.0)
-    next(asked)
     with pytest.raises(ServerUnavailableError, match="a failover is under way"):
-        asked.send(state("former", 9, "master,failover_in_progress"))
+        answered(sentinels, state("former", 9, "master,failover_in_progress"))
     assert sentinels.epoch == 0
 
 
@@ -47,26 +42,31 @@ def test_a_sentinel_that_lags_does_not_set_the_epoch_back() -> None:
     """An earlier epoch counts only if most Sentinels tell it."""
     sentinels = from_sentinel_url("redis+sentinel://one,two,three/mymaster").sentinels
     first, second = ("first", 1), ("second", 1)
-    assert answered(sentinels, ("first", 1)) == first
-    assert answered(sentinels, ("second", 3)) == second
-    assert answered(sentinels, ("second", 2), ("second", 3)) == second
+    assert named(sentinels, ("first", 1)) == first
+    assert named(sentinels, ("second", 3)) == second
+    assert named(sentinels, ("second", 2), ("second", 3)) == second
     assert sentinels.epoch == 3
     sentinels.announced(first)
-    assert answered(sentinels, ("first", 1), ("second", 3), ("first", 4)) == first
+    assert named(sentinels, ("first", 1), ("second", 3), ("first", 4)) == first
     assert sentinels.epoch == 4
-    assert answered(sentinels, ("first", 2), ("first", 2)) == first
+    assert named(sentinels, ("first", 2), ("first", 2)) == first
     assert sentinels.epoch == 2
 
 
-def answered(sentinels: Sentinels, *answers: tuple[str, int]) -> tuple[str, int]:
-    """Return the primary that is believed only after all of *answers*."""
-    asked = sentinels._turns(1.0)
-    next(asked)
-    for host, epoch in answers[:-1]:
-        asked.send(state(host, epoch, "master"))
-    with pytest.raises(StopIteration) as end:
-        asked.send(state(*answers[-1], "master"))
-    address: tuple[str, int] = end.value.value
+def named(sentinels: Sentinels, *answers: tuple[str, int]) -> tuple[str, int]:
+    """Return the primary that is believed after all of *answers*."""
+    return answered(sentinels, *[state(*each, "master") for each in answers])
+
+
+def answered(sentinels: Sentinels, *answers: list[bytes]) -> tuple[str, int]:
+    """Return the primary that is believed only after all of *answers*, one of each Sentinel."""
+    left = list(answers)
+    nodes: Any = sentinels.nodes
+    for node in nodes:
+        node.connect = lambda _seconds: Mock()
+        node.ask = lambda *_: left.pop(0)
+    address = sentinels.look_up(1.0)
+    assert left == []
     return address
 
 
@@ -85,37 +85,35 @@ def test_a_new_epoch_begins_when_the_former_primary_is_left() -> None:
     assert (seen, servers.epoch()) == ([8], 9)
 
 
-async def test_a_connection_that_is_cut_while_it_arrives_leads_nowhere(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("for_loop", [False, True])
+def test_a_connection_that_is_cut_while_it_arrives_leads_nowhere(
+    monkeypatch: pytest.MonkeyPatch, for_loop: bool
 ) -> None:
     """A primary that is announced just then stays the primary, and the connection is cut."""
     servers = from_sentinel_url("redis+sentinel://sentinel/mymaster")
-    first, second, cut = ("first", 1), ("second", 1), list[str]()
+    first, second = ("first", 1), ("second", 1)
     told(servers, "first", 8)
     servers.moved(first)
     servers._found = (time.monotonic(), first)
-    writer = Mock(spec=["transport"])
-    writer.transport.abort.side_effect = lambda: cut.append("cut")
-    connection = SimpleNamespace(_writer=writer)
-
-    async def connect(_timeout: float) -> Any:
-        return connection
-
-    async def ask(*_: object) -> Any:
-        return [b"master"]
-
+    connection = Dialled({}, 1.0, 1.0)
+    connection.sock, peer = socket.socketpair()
     node, stands = servers._node(first), servers._open.stands
+
+    def connect(_timeout: float, *, for_loop: bool) -> Dialled:
+        del for_loop
+        node.opening(connection)
+        return connection
 
     def stood(address: tuple[str, int], at: object) -> bool:
         before = stands(address, at)
         servers.moved(second)
         return before
 
-    monkeypatch.setattr(node, "connect_async", connect)
-    monkeypatch.setattr(node, "ask_async", ask)
+    monkeypatch.setattr(node, "connect", connect)
+    monkeypatch.setattr(node, "ask", lambda *_: [b"master"])
     monkeypatch.setattr(servers._open, "stands", stood)
-    assert await servers.connect_async(1.0) is connection
-    await let_others_run()
-    assert cut == ["cut"]
+    assert servers.connect(1.0, for_loop=for_loop) is connection
+    with peer:
+        assert peer.recv(1) == b""
     assert servers._primary == second
     assert servers.epoch() == 0

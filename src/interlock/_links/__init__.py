@@ -1,4 +1,4 @@
 """Connections to the servers.
 
-redis-py opens them. interlock sends and receives the bytes itself, because this is the hot path.
+interlock opens them and sends and receives the bytes itself. redis-py reads URLs with options.
 """

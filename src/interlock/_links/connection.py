@@ -1,4 +1,4 @@
-"""One blocking connection: redis-py connects and logs in, then the socket is read and written here.
+"""One blocking connection: when it is logged in (`Dialled`), its socket is read and written here.
 
 Theory. redis-py's command layer takes longer than the server needs for a script. A lock needs one
 kind of command. So this file packs the command, writes it, and reads the reply: nothing else. If
@@ -17,7 +17,6 @@ Rules:
 from __future__ import annotations
 
 import socket
-from abc import ABC, abstractmethod
 from contextlib import closing, contextmanager, suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Eval
     from interlock._links.endpoint import Origin
-    from interlock._links.login import Login
 
 _LIBRARY = (("SETINFO", "LIB-NAME", "interlock"), ("SETINFO", "LIB-VER", __version__))
 TICK = 0.05
@@ -58,47 +56,6 @@ The connection can be used again only if that comes.
 """
 
 
-class _LoggedIn(ABC):
-    """The login of a connection, and those that follow."""
-
-    where: str
-    _timeout: float
-    _login: Login | None
-    _version: int
-
-    @property
-    def outdated(self) -> bool:
-        """Return whether there are newer credentials than this connection logged in with."""
-        return self._login is not None and self._version != self._login.version
-
-    def log_in_anew(self) -> bool:
-        """Log in with the newest credentials, unless this connection did.
-
-        If the server refuses them, the connection keeps the former ones. Return False if it failed.
-        """
-        login = self._login
-        if login is None or self._version == login.version:
-            return True
-        version = login.version
-        try:
-            [reply] = self.exchange([login.command()], self._timeout)
-        except ServerUnavailableError:
-            return False
-        if isinstance(reply, ReplyError):
-            login.refused(refusal(str(reply), None, self.where))
-        else:
-            self._version = version
-        return True
-
-    @abstractmethod
-    def exchange(self, commands: list[bytes], timeout: float) -> list[object]:
-        """Send packed *commands* in one write; return the replies, the server's errors among them.
-
-        Raises:
-            ServerUnavailableError: the connection failed, or was silent for *timeout* seconds.
-        """
-
-
 def _heed_signals() -> None:
     """Do nothing, in Python: that is where the interpreter runs signal handlers.
 
@@ -107,7 +64,7 @@ def _heed_signals() -> None:
     """
 
 
-class Connection(_LoggedIn):
+class Connection:
     """A connection that one thread at a time uses.
 
     Args:
@@ -134,9 +91,8 @@ class Connection(_LoggedIn):
         self._wait_command: WaitCommand | None = None
         self._login = endpoint.login
         self._inner: Any = endpoint.connect(timeout)
-        self._version: int = getattr(self._inner, "login_version", 0)
-        # redis-py connects, we drive.
-        self._socket: socket.socket = self._inner._sock  # noqa: SLF001
+        self._version: int = self._inner.login_version
+        self._socket: socket.socket = self._inner.sock
         self._received = Replies()
         self._timeout = -1.0
         self._in_c = False
@@ -390,8 +346,36 @@ class Connection(_LoggedIn):
         except (OSError, ParserError) as error:
             raise self._broken(error) from error
 
+    @property
+    def outdated(self) -> bool:
+        """Return whether there are newer credentials than this connection logged in with."""
+        return self._login is not None and self._version != self._login.version
+
+    def log_in_anew(self) -> bool:
+        """Log in with the newest credentials, unless this connection did.
+
+        If the server refuses them, the connection keeps the former ones. Return False if it failed.
+        """
+        login = self._login
+        if login is None or self._version == login.version:
+            return True
+        version = login.version
+        try:
+            [reply] = self.exchange([login.command()], self._timeout)
+        except ServerUnavailableError:
+            return False
+        if isinstance(reply, ReplyError):
+            login.refused(refusal(str(reply), None, self.where))
+        else:
+            self._version = version
+        return True
+
     def exchange(self, commands: list[bytes], timeout: float) -> list[object]:
-        """Send packed *commands* in one write; return the replies."""
+        """Send packed *commands* in one write; return the replies, the server's errors among them.
+
+        Raises:
+            ServerUnavailableError: the connection failed, or was silent for *timeout* seconds.
+        """
         self.set_timeout(timeout)
         self._write(commands)
         return self._replies(len(commands), timeout)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from copy import copy
 from time import monotonic
@@ -46,6 +47,29 @@ def connect_to(host: str, seconds: float, connect: Callable[[str, float], T]) ->
         except OSError:
             if not addresses:
                 raise
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Return what *work* returns in a thread of its own; if nobody waits any more, drop it.
+
+    Not in the loop's pool of threads, for which the end of a program would wait.
+    """
+    import asyncio  # noqa: PLC0415 - threads do without it
+
+    done = Future[T]()
+
+    def run() -> None:
+        with suppress(InvalidStateError):  # the task was cancelled
+            try:
+                done.set_result(work())
+            except Exception as error:  # noqa: BLE001 - the task raises it
+                done.set_exception(error)
+
+    try:
+        threading.Thread(target=run, name="interlock-connect", daemon=True).start()
+    except RuntimeError:  # too many threads
+        run()
+    return await asyncio.wrap_future(done)
 
 
 def _addresses(host: str, seconds: float) -> list[str]:

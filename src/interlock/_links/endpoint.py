@@ -1,58 +1,44 @@
 """The address of a server, and how to log in.
 
-A plain address needs nothing of redis-py. Elsewhere redis-py's connections do the connecting. They
-are loaded when they are first used.
+Their names and meanings are those of redis-py's options. Only URLs that are not plain load it.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from interlock._hints import did_you_mean
+from interlock._links.dialled import Dialled, verify_mode
+from interlock._links.dialling import in_thread
 from interlock._links.login import Login
-from interlock._links.options import (
-    anonymous,
-    parameters,
-    read_pool,
-    read_url,
-    redis_py,
-)
-from interlock._links.plain_connection import PlainConnection, read_plain_url
+from interlock._links.options import TCP, TLS, UNIX, read_plain_url, read_pool, read_url
 from interlock._links.replies import unconnected
 from interlock.errors import ConfigError, InterlockError, ServerUnavailableError
 from interlock.options import OptionChanges
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-# Options by which redis-py would retry, check health, decode or cache by itself. They are dropped:
-# we decide what may be sent again.
 _OURS = {
-    "cache", "cache_allow_list", "cache_config", "cache_deny_list", "cache_enabled",
-    "cache_max_size", "cache_policy", "cache_ttl", "client_cache", "command_packer",
-    "valkey_connect_func", "connection_class", "connection_pool_class", "decode_responses",
-    "driver_info", "encoder_class", "encoding", "encoding_errors", "event_dispatcher",
-    "health_check_interval", "himport_registry", "legacy_responses", "lib_name", "lib_version",
-    "maint_notifications_config", "maint_notifications_pool_handler", "max_connections",
-    "maintenance_notification_hash", "maintenance_state", "orig_host_address",
-    "orig_socket_connect_timeout", "orig_socket_timeout",
-    "oss_cluster_maint_notifications_handler", "parser_class", "protocol", "redis_connect_func",
-    "retry", "retry_on_error", "retry_on_timeout", "single_connection_client",
-    "socket_connect_timeout", "socket_read_size", "socket_timeout", "timeout",
+    "decode_responses", "encoding", "encoding_errors", "health_check_interval", "lib_name",
+    "lib_version", "max_connections", "protocol", "retry_on_error", "retry_on_timeout",
+    "single_connection_client", "socket_connect_timeout", "socket_read_size", "socket_timeout",
+    "socket_type", "timeout",
 }  # fmt: skip
+"""Options of a URL by which redis-py would retry, check health or decode by itself, or that are
+read apart. They are dropped: we decide what may be sent again."""
 
 
 def _meant(unknown: str, known: Iterable[str]) -> str:
     """Return what to write in place of an option that no URL takes."""
     if unknown in OptionChanges.__annotations__:
         return f"give it to connect(), as connect(url, {unknown}=...)"
-    if unknown.startswith("ssl_"):
+    if unknown in TLS:
         return "it is for TLS, so write rediss in place of redis in the URL"
-    return did_you_mean(unknown, known)
+    return did_you_mean(unknown, {*known, *_OURS})
 
 
 class Origin(Protocol):
@@ -69,10 +55,7 @@ class Origin(Protocol):
         ...
 
     def connect(self, timeout: float) -> Any:
-        """Return a connected and authenticated redis-py connection.
-
-        Errors as `Endpoint.connect`.
-        """
+        """Return a connection that is logged in; errors as `Endpoint.connect`."""
         ...
 
 
@@ -86,8 +69,7 @@ class Endpoint:
         rights: the commands that find it, as an ACL names them.
         command_timeout: seconds, when the URL gave ``socket_timeout``.
         max_connections: how many connections threads may share, when the URL gave it.
-        opening: called before a redis-py connection connects, with the connection and its event
-            loop (None for a blocking one).
+        opening: called with each connection before it connects.
         seen: True once a connection succeeded; from then on a failure is an outage rather than a
             mistake.
         served: True once a script succeeded; from then on it is an outage if a replica answers.
@@ -107,7 +89,6 @@ class Endpoint:
         where: str | None = None,
     ) -> None:
         self._prepare = prepare
-        self._plain = connection_class is PlainConnection
         # The class is redis-py's or valkey-py's, or the user has derived it from one of these.
         tls = any("SSL" in kind.__name__ for kind in connection_class.__mro__)
         self._kind = "unix" if "path" in kwargs else "tls" if tls else "tcp"
@@ -123,7 +104,7 @@ class Endpoint:
         self.max_connections: int | None = kwargs.get("max_connections")
         self.seen = self.served = False
         self.refused = dict[str, str]()
-        self.opening: Callable[[Any, asyncio.AbstractEventLoop | None], None] = lambda _, __: None
+        self.opening: Callable[[Dialled], None] = lambda _: None
         host = f"{kwargs.get('host', 'localhost')}:{kwargs.get('port', 6379)}"
         self.where: str = where or kwargs.get("path", host)
         self._check()
@@ -145,7 +126,7 @@ class Endpoint:
             ConfigError: the URL cannot be read, or has an unknown parameter.
         """
         if (plain := read_plain_url(url)) is not None:
-            return cls(PlainConnection, plain, prepare)
+            return cls(object, plain, prepare)
         kwargs = read_url(url, shown)
         return cls(kwargs.pop("connection_class", object), kwargs, prepare)
 
@@ -186,7 +167,6 @@ class Endpoint:
                 f"{self.where} has credentials twice: in the URL, and by credentials="
             )
         self._kwargs["credential_provider"] = login
-        self._plain = False
 
     @property
     def address(self) -> tuple[str, int]:
@@ -248,94 +228,63 @@ class Endpoint:
                 raise ConfigError(f"{name} for {self.where} must be above 0, not {value!r}")
         if self._kwargs.get("db") is not None and int(self._kwargs["db"]) < 0:
             raise ConfigError(f"the database of {self.where} must be a number from 0")
-        if self._plain:
-            return
-        connection_class = self._class(redis_py().sync)
-        known = parameters(connection_class)
-        if unknown := sorted(set(self._kwargs) - known):
+        known = {"unix": UNIX, "tcp": TCP, "tls": TCP | TLS}[self._kind]
+        # redis-py's own clients set many options to what changes nothing.
+        if unknown := sorted(
+            key for key, value in self._kwargs.items() if value and key not in known
+        ):
             raise ConfigError(
                 f"unknown option {unknown[0]!r} for {self.where}: {_meant(unknown[0], known)}"
             )
         try:
-            connection_class(**self._kwargs, **anonymous())
-        except (TypeError, ValueError, redis_py().RedisError) as error:
-            choice = "; take none, optional or required" if "Requirements" in str(error) else ""
-            raise ConfigError(f"bad options for {self.where}: {error}{choice}") from error
+            _ = verify_mode(self._kwargs)
+        except ValueError as error:
+            raise ConfigError(f"bad options for {self.where}: {error}") from error
 
-    def _class(self, module: Any) -> Any:
-        blocking = module is redis_py().sync
-        return {
-            "unix": module.UnixDomainSocketConnection,
-            "tls": redis_py().SettledTLS if blocking else module.SSLConnection,
-            "tcp": redis_py().Dialled if blocking else module.Connection,
-        }[self._kind]
-
-    def _new(
-        self,
-        module: Any,
-        retry: object,
-        timeout: float,
-        answered: tuple[tuple[str, ...], int] | None,
-    ) -> Any:
-        connection_class = self._class(module)
-        known = parameters(connection_class)
-        # A client of the other module may have options that this one does not know. Those that are
-        # not set are dropped.
-        options = {key: value for key, value in self._kwargs.items() if value or key in known}
-        if unknown := sorted(set(options) - known):
-            raise ConfigError(f"{module.__name__} cannot do {unknown[0]!r}")
-        if answered is not None:
-            del options["credential_provider"]
-            options.update(zip(("password", "username"), reversed(answered[0]), strict=False))
-        connection = connection_class(
-            **options,
-            protocol=2,
-            socket_timeout=timeout,
-            # The shorter of two: the time of one command, and the URL's limit for connecting.
-            socket_connect_timeout=min(timeout, self.connect_timeout or timeout),
-            retry=retry,
-            **anonymous(),
-        )
-        if answered is not None:
-            connection.login_version = answered[1]
-        return connection
-
-    def connect(self, timeout: float) -> Any:
-        """Return a connected and authenticated redis-py connection.
+    def connect(self, timeout: float, *, for_loop: bool = False) -> Dialled:
+        """Return a connection that is logged in; *for_loop* is as for `Dialled`.
 
         Raises:
             ServerUnavailableError: no connection within about *timeout* seconds.
         """
         try:
-            return self._connect(timeout)
+            return self._connect(timeout, for_loop)
         except ServerUnavailableError as error:
             if self.login is None or error.code != "WRONGPASS":
                 raise
-        return self._connect(timeout)  # the credentials may have changed just now
+        return self._connect(timeout, for_loop)  # the credentials may have changed just now
 
-    def _connect(self, timeout: float) -> Any:
+    def _connect(self, timeout: float, for_loop: bool) -> Dialled:
         if self._prepare is not None:
             _ = self._prepare()
-        answered = None
-        if self._plain:
-            limit = min(timeout, self.connect_timeout or timeout)
-            connection: Any = PlainConnection(self._kwargs, timeout, limit)
-        else:
-            answered = None if self.login is None else self.login.now()
-            connection = self._new(redis_py().sync, redis_py().once(), timeout, answered)
-        self.opening(connection, None)
+        given, version = self._kwargs, 0
+        if self.login is not None:
+            answered, version = self.login.now()
+            login = dict(zip(("password", "username"), reversed(answered), strict=False))
+            given = {**given, **login}
+        # The shorter of two: the time of one command, and the URL's limit for connecting.
+        limit = min(timeout, self.connect_timeout or timeout)
+        connection = Dialled(given, timeout, limit, tls=self.tls, for_loop=for_loop)
+        connection.login_version = version
+        self.opening(connection)
         try:
             connection.connect()
         except BaseException as error:
             connection.disconnect()
             if not isinstance(error, Exception) or isinstance(error, InterlockError):
                 raise
-            # Any error: a credential provider of the user's may raise anything.
-            raise self._refused(error, answered) from error
+            failure = self.unconnected(error)
+            if self.login is not None and failure.code == "WRONGPASS":
+                self.login.doubt(version)
+            raise failure from error
         self.seen = True
         return connection
 
-    def ask(self, connection: Any, *command: str) -> Any:
+    async def connect_async(self, timeout: float) -> Dialled:
+        """Return a connection whose socket an event loop goes on with; errors as `connect`."""
+        return await in_thread(partial(self.connect, timeout, for_loop=True))
+
+    def ask(self, connection: Dialled, *command: str) -> Any:
         """Return the reply to *command*; on an error, close the *connection* (of `connect`).
 
         Raises:
@@ -346,58 +295,4 @@ class Endpoint:
             return connection.read_response()
         except Exception as error:
             connection.disconnect()
-            raise self.unconnected(error) from error
-
-    async def connect_async(self, timeout: float) -> Any:
-        """Return a connected and authenticated redis.asyncio connection; errors as `connect`."""
-        try:
-            return await self._connect_async(timeout)
-        except ServerUnavailableError as error:
-            if self.login is None or error.code != "WRONGPASS":
-                raise
-        return await self._connect_async(timeout)
-
-    async def _connect_async(self, timeout: float) -> Any:
-        import asyncio  # noqa: PLC0415 - threads do without it
-
-        if self._prepare is not None:
-            _ = await asyncio.get_running_loop().run_in_executor(None, self._prepare)
-        answered = None if self.login is None else await self.login.now_async()
-        connection = self._new(redis_py().aio, redis_py().once_async(), timeout, answered)
-        self.opening(connection, asyncio.get_running_loop())
-        try:
-            await connection.connect()
-            if self.tls:  # as in `SettledTLS`
-                await connection.send_command("PING")
-                with suppress(redis_py().ResponseError):
-                    await connection.read_response()
-        except BaseException as error:
-            await connection.disconnect(nowait=True)
-            if not isinstance(error, Exception) or isinstance(error, InterlockError):
-                raise
-            raise self._refused(error, answered) from error
-        self.seen = True
-        return connection
-
-    def _refused(
-        self, error: Exception, answered: tuple[tuple[str, ...], int] | None
-    ) -> ServerUnavailableError:
-        """Return what *error* means for a caller that logged in with what was *answered*."""
-        failure = self.unconnected(error)
-        if self.login is not None and answered is not None and failure.code == "WRONGPASS":
-            self.login.doubt(answered[1])
-        return failure
-
-    async def ask_async(self, connection: Any, *command: str) -> Any:
-        """Return the reply to *command* on a *connection* made by `connect_async`.
-
-        Errors as `ask`.
-        """
-        try:
-            await connection.send_command(*command)
-            return await connection.read_response()
-        except BaseException as error:
-            await connection.disconnect(nowait=True)
-            if not isinstance(error, Exception):
-                raise
             raise self.unconnected(error) from error

@@ -61,7 +61,7 @@ class Follower(Protocol):
 
 
 class Login:
-    """The credentials that a provider gives; redis-py asks it when it connects.
+    """The credentials that a provider gives; an endpoint asks for them when it connects.
 
     Args:
         provider: an object with `get_credentials`, or a function that returns the same.
@@ -91,10 +91,6 @@ class Login:
         self._keeper: tuple[int, threading.Thread] | None = None
         self._refused = self._doubted = -1
 
-    def get_credentials(self) -> Any:
-        """Return what the provider answers now; errors as `now`."""
-        return self.now()[0]
-
     def now(self) -> tuple[tuple[str, ...], int]:
         """Return what the provider answers now, and the version of that answer.
 
@@ -106,18 +102,6 @@ class Login:
         try:
             return self._ask().result(self._patience())
         except (NotYet, ServerUnavailableError) as error:
-            return self._former(error)
-
-    async def now_async(self) -> tuple[tuple[str, ...], int]:
-        """Do the same as `now`, without blocking the event loop."""
-        import asyncio  # noqa: PLC0415 - threads do without it
-
-        asked = asyncio.wrap_future(self._ask())
-        # Read its error: this caller may have gone when it comes.
-        asked.add_done_callback(lambda done: done.cancelled() or done.exception())
-        try:
-            return await asyncio.wait_for(asyncio.shield(asked), self._patience())
-        except (TimeoutError, ServerUnavailableError) as error:
             return self._former(error)
 
     def _patience(self) -> float:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from interlock._links.pipeline import Pipeline
 from interlock._links.redirection import Route, ended
 from interlock._links.replies import silent
-from interlock._links.stalls import Stalls
 from interlock._links.topology import LEAST
 from interlock._links.wait_connection import WaitConnections
 from interlock.errors import ClosedError, ServerUnavailableError
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from interlock._links.topology import Topology
     from interlock.options import PubSub
 
-STALLED = 0.25
-"""The part of a time limit for which the loop may stand still before that excuses the server."""
+MOMENT = 0.1
+"""Seconds for which a connection is waited for when its time is up."""
 
 
 class NodeMultiplexer:
@@ -91,10 +90,10 @@ class NodeMultiplexer:
             connecting.add_done_callback(lambda task: task.cancelled() or task.exception())
             if not connecting.done():  # an eager task may have ended here
                 self._connecting = connecting
-        with Stalls() as stalls:
-            done, _ = await asyncio.wait({connecting}, timeout=timeout)
-            if not done and stalls.longest > timeout * STALLED:
-                done, _ = await asyncio.wait({connecting}, timeout=timeout)
+        done, _ = await asyncio.wait({connecting}, timeout=timeout)
+        if not done:
+            # If the loop stood still, its timers come first, and then what the thread has done.
+            done, _ = await asyncio.wait({connecting}, timeout=MOMENT)
         if not done:
             where, seen, tls = self._endpoint.where, self._endpoint.seen, self._endpoint.tls
             error = silent(where, seen=seen, tls=tls)
@@ -111,7 +110,7 @@ class NodeMultiplexer:
 
     async def _connect(self) -> Pipeline:
         try:
-            pipeline = await self._opened()
+            pipeline = await Pipeline.open(self._endpoint, self._timeout)
             if self._closed:
                 pipeline.close()
             else:
@@ -122,16 +121,6 @@ class NodeMultiplexer:
             return pipeline
         finally:
             self._connecting = None
-
-    async def _opened(self) -> Pipeline:
-        """Return a new connection. If the loop stood still meanwhile, try it a second time."""
-        with Stalls() as stalls:
-            try:
-                return await Pipeline.open(self._endpoint, self._timeout)
-            except ServerUnavailableError:
-                if stalls.longest <= self._timeout * STALLED:
-                    raise
-        return await Pipeline.open(self._endpoint, self._timeout)
 
     async def answered(self) -> None:
         """Refuse new calls, and wait until all that were sent are answered or have failed.

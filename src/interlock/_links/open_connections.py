@@ -8,12 +8,10 @@ from __future__ import annotations
 import socket
 import weakref
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import asyncio
-
-    Loop: TypeAlias = asyncio.AbstractEventLoop
+    from interlock._links.dialled import Dialled
 
 Address = tuple[str, int]
 """Host and port."""
@@ -37,22 +35,16 @@ class OpenConnections:
         self.cuts = object()
         self._only: Address | None = None
         # Weak: a connection that nobody refers to any more is closed, and nobody waits for it.
-        self._connections: dict[int, tuple[weakref.ref[Any], Address, Loop | None]] = {}
+        self._connections: dict[int, tuple[weakref.ref[Dialled], Address]] = {}
 
-    def add(self, address: Address, connection: Any, loop: Loop | None) -> None:
-        """Take in a redis-py connection before it connects, or what goes on without it.
+    def add(self, address: Address, connection: Dialled) -> None:
+        """Take in a connection that leads to *address*, before it connects.
 
         A server may already hang while the connection logs in.
-
-        Args:
-            address: where it leads to.
-            connection: the redis-py connection; or the writer of a redis.asyncio one, which will be
-                used without the connection.
-            loop: the event loop of a redis.asyncio connection, else None.
         """
         key, connections = id(connection), self._connections
         ref = weakref.ref(connection, lambda _: connections.pop(key, None))
-        connections[key] = (ref, address, loop)
+        connections[key] = (ref, address)
 
     def stands(self, address: Address, at: object) -> bool:
         """Return whether *address*, looked up when `cuts` was *at*, is still good."""
@@ -62,27 +54,11 @@ class OpenConnections:
         """Cut each connection that does not lead to *address*; its user sees it end."""
         self._only = address
         self.cuts = object()
-        for ref, to, loop in list(self._connections.values()):
+        for ref, to in list(self._connections.values()):
             connection = ref()
-            if connection is None or to == address:
-                continue
-            if loop is None:
-                _shut(connection)
-            else:
-                with suppress(RuntimeError):  # the loop is closed, and its connections with it
-                    loop.call_soon_threadsafe(_abort, connection)
-
-
-def _shut(connection: Any) -> None:
-    sock = connection._sock  # noqa: SLF001 - redis-py connects, we drive
-    if sock is not None:
-        with suppress(OSError):  # it is closed already, as intended
-            # The method of the plain socket. That of a TLS socket also drops the TLS session,
-            # which another thread may use.
-            socket.socket.shutdown(sock, socket.SHUT_RDWR)
-
-
-def _abort(connection: Any) -> None:
-    writer = getattr(connection, "_writer", connection)
-    if writer is not None:
-        writer.transport.abort()
+            if connection is not None and to != address and (sock := connection.sock) is not None:
+                with suppress(OSError):  # it is closed already, as intended
+                    # The method of the plain socket. That of a TLS socket also drops the TLS
+                    # session, which another thread may use. The socket of an event loop may be
+                    # shut by any thread.
+                    socket.socket.shutdown(sock, socket.SHUT_RDWR)

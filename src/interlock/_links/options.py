@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import re
-from functools import cache
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import unquote, urlsplit
 
 from interlock._links.login import Login
 from interlock.errors import ConfigError
@@ -14,19 +12,44 @@ from interlock.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+_CREDENTIALS = r"(?:(?P<username>[^:@/?#\[\]\s]*)(?::(?P<password>[^:@/?#\[\]\s]*))?@)?"
+_TCP = re.compile(
+    rf"redis://{_CREDENTIALS}(?P<host>[\w.-]+)(?::(?P<port>[1-9]\d{{0,3}}|[1-5]\d{{4}}))?"
+    r"(?:/(?P<db>\d{1,5})?)?",
+    re.ASCII,
+)
+_UNIX = re.compile(rf"unix://{_CREDENTIALS}(?P<path>/[^?#%\s]+)(?:\?db=(?P<db>\d{{1,5}}))?")
 _DATABASE = re.compile(r"/*(-?\d+/?)?")
 _PASSWORD = re.compile(r"(?<=[?&])([^=&]*password)=[^&]*")
 
-# Options that are dropped: they may be redis-py's defaults, and ours must count then. A Sentinel
-# pool also has itself among its options (connection_pool).
-_DEFAULTED = ("socket_timeout", "socket_connect_timeout", "max_connections", "connection_pool")
+_ALL = frozenset({"client_name", "credential_provider", "db", "password", "username"})
+UNIX = _ALL | {"path"}
+TCP = _ALL | {"host", "port", "socket_keepalive", "socket_keepalive_options"}
+TLS = frozenset(
+    f"ssl_{name}"
+    for name in (
+        *("ca_certs", "ca_data", "ca_path", "cert_reqs", "certfile", "check_hostname", "ciphers"),
+        *("exclude_verify_flags", "include_verify_flags", "keyfile", "min_version", "password"),
+    )
+)
+"""Options of redis-py's connections that count here."""
 
 
-def redis_py() -> Any:
-    """Return what is used of redis-py's connections, loaded when it is first needed."""
-    from interlock._links import redis_connections  # noqa: PLC0415 - it takes long
-
-    return redis_connections
+def read_plain_url(url: str) -> dict[str, Any] | None:
+    """Return what redis-py's ``parse_url`` would say of *url*; None if *url* is not so plain."""
+    found = _TCP.fullmatch(url) or _UNIX.fullmatch(url)
+    if found is None:
+        return None
+    given: dict[str, Any] = {name: part for name, part in found.groupdict().items() if part}
+    for name in ("username", "password"):
+        if name in given:
+            given[name] = unquote(given[name])
+    for name in ("port", "db"):
+        if name in given:
+            given[name] = int(given[name])
+    if "host" in given:
+        given["host"] = given["host"].lower()
+    return given
 
 
 def read_url(url: str, shown: str | None = None) -> dict[str, Any]:
@@ -40,8 +63,10 @@ def read_url(url: str, shown: str | None = None) -> dict[str, Any]:
         ConfigError: it cannot be read.
     """
     shown = redact(shown or url)
-    # By `getattr`, because it has no types.
-    parse: Callable[[str], dict[str, Any]] = getattr(redis_py().sync, "parse_url")  # noqa: B009
+    from redis.connection import parse_url  # noqa: PLC0415 - it takes long
+
+    # It has no types.
+    parse: Callable[[str], dict[str, Any]] = cast("Any", parse_url)
     try:
         kwargs = parse(url)
         _ = urlsplit(url).port
@@ -77,42 +102,26 @@ def read_options(options: Mapping[str, Any]) -> tuple[type, dict[str, Any]]:
     Args:
         options: the connection options of a redis-py cluster client.
     """
-    given = _chosen(options)
-    tls = given.pop("ssl", False)
-    plain = redis_py().sync.SSLConnection if tls else redis_py().sync.Connection
-    connection_class = given.pop("connection_class", plain)
-    known = parameters(connection_class)
-    return connection_class, {key: value for key, value in given.items() if key in known}
+    from redis.connection import Connection, SSLConnection  # noqa: PLC0415 - it takes long
+
+    plain = SSLConnection if options.get("ssl") else Connection
+    return options.get("connection_class", plain), _chosen(options)
 
 
 def _chosen(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *options* without redis-py's defaults, and with a `Login` for a provider."""
-    given = {name: value for name, value in options.items() if name not in _DEFAULTED}
+    """Return those of *options* that count here, with a `Login` for a provider.
+
+    redis-py's own clients set many others. Time-outs and the size of a pool may be its defaults,
+    and ours must count then. What is unknown of TLS is kept, so that it is refused.
+    """
+    known = TCP | UNIX
+    given = {
+        name: value for name, value in options.items() if name in known or name.startswith("ssl_")
+    }
     provider = given.get("credential_provider")
     if provider is not None:
         given["credential_provider"] = Login(provider)
     return given
-
-
-@cache
-def parameters(connection_class: Any) -> frozenset[str]:
-    """Return the names of all parameters of a connection class."""
-    inits = (part.__init__ for part in connection_class.__mro__)
-    # Not of functions in C: inspect has to parse their signatures. If two threads parse at a time,
-    # CPython 3.11 may raise a SystemError ("AST constructor recursion depth mismatch"). The other
-    # thread may get the error too, even if it parses something else.
-    names = (inspect.signature(init).parameters for init in inits if inspect.isfunction(init))
-    return frozenset[str]().union(*names) - {"self", "args", "kwargs"}
-
-
-def anonymous() -> dict[str, None]:
-    """Return the options with which a connection does not tell the server which library it is.
-
-    Older versions of redis-py (before 7.2) take two options instead of ``driver_info``.
-    """
-    if "driver_info" in parameters(redis_py().sync.Connection):
-        return {"driver_info": None}
-    return {"lib_name": None, "lib_version": None}
 
 
 def redact(url: str) -> str:

@@ -12,7 +12,7 @@ Rules:
   which many tasks run is long, and the server should work meanwhile.
 * If no answer comes for a command time-out, the connection is closed. Every slot gets an error.
 
-redis-py connects and logs in; then its transport is given to this protocol.
+A thread connects and logs in; then its socket is given to this protocol.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core.model.foreign_text import safe
 from interlock._core.model.messages import TELL
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
     from interlock._core.model.effects import Eval
+    from interlock._links.dialled import Cipher, Dialled
     from interlock._links.endpoint import Endpoint
 
     Then = Callable[[object], None]
@@ -81,10 +82,11 @@ class Pipeline(asyncio.Protocol):
         self._came = 0
         self._out: list[bytes] = []
         self._check: asyncio.TimerHandle | None = None
-        self._writer: Any = None
+        self._inner: Dialled | None = None
+        self._cipher: Cipher | None = None
         self._login = endpoint.login
         self._version = self._logging_in = 0
-        self._transport: asyncio.Transport
+        self._transport: asyncio.Transport | _Sealed
 
     @classmethod
     async def open(cls, endpoint: Endpoint, timeout: float) -> Pipeline:
@@ -94,25 +96,26 @@ class Pipeline(asyncio.Protocol):
             ServerUnavailableError: no connection within about *timeout* seconds.
         """
         self = cls(endpoint, timeout)
-        inner = await endpoint.connect_async(timeout)
-        self._version = getattr(inner, "login_version", 0)
-        # redis-py connects, we drive. From here on it must not close the transport, or complain.
-        self._writer, inner._writer, inner._reader = inner._writer, None, None  # noqa: SLF001
-        self._transport = self._writer.transport
-        self._transport.set_protocol(self)
-        self._guard_reads()
+        self._inner = inner = await endpoint.connect_async(timeout)
+        self._version, self._cipher, connected = inner.login_version, inner.cipher, inner.sock
+        try:
+            if connected is None:  # another primary was announced
+                raise ConnectionResetError("it was closed")
+            connected.setblocking(False)
+            sealed = self if self._cipher is None else _Sealed(self, self._cipher)
+            _ = await self._loop.create_connection(lambda: sealed, sock=connected)
+        except OSError as error:
+            raise endpoint.unconnected(error) from error
         if self._login is not None:
             self._login.follow(self)
         return self
 
-    def _guard_reads(self) -> None:
+    def _guard_reads(self, transport: Any) -> None:
         """Close the connection if a Ctrl-C strikes while asyncio reads from it.
 
         asyncio reads before it calls `data_received`, and then drops what it has read. Each later
         reply would be another's.
         """
-        tls: Any = getattr(self._transport, "_ssl_protocol", None)
-        transport: Any = self._transport if tls is None else tls._transport  # noqa: SLF001
         read = getattr(transport, "_read_ready_cb", None)
         if read is None:
             return  # another kind of loop
@@ -361,6 +364,15 @@ class Pipeline(asyncio.Protocol):
         else:
             self._check = self._loop.call_later(self._timeout, self._check_alive, self._came)
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take what is written to."""
+        self._guard_reads(transport)
+        self._transport = cast("asyncio.Transport", transport)
+
+    def seal(self, between: _Sealed) -> None:
+        """Write to *between* in place of the transport."""
+        self._transport = between
+
     def data_received(self, data: bytes) -> None:
         """Put each reply into the slot whose turn it is."""
         try:
@@ -392,7 +404,7 @@ class Pipeline(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Give every slot an error."""
         why = str(exc or "the server closed the connection")
-        if not self.served and self._transport.get_extra_info("ssl_object") is None:
+        if not self.served and self._cipher is None:
             why += maybe_tls(exc)
         self._die(why)
 
@@ -426,6 +438,33 @@ class Pipeline(asyncio.Protocol):
         return ServerUnavailableError(
             f"lost the connection to {self.where}: {why}", sent=True, transient=True
         )
+
+
+class _Sealed(asyncio.Protocol):
+    """What is between an encrypted connection and its socket."""
+
+    def __init__(self, inner: Pipeline, cipher: Cipher) -> None:
+        self._inner, self._cipher = inner, cipher
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        connected = cast("asyncio.Transport", transport)
+        self._write, self.abort = connected.write, connected.abort
+        self._inner.connection_made(connected)
+        self._inner.seal(self)
+
+    def write(self, data: bytes) -> None:
+        self._write(self._cipher.seal(data))
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            opened = self._cipher.open(data)
+        except OSError as error:
+            self._inner.connection_lost(error)
+        else:
+            self._inner.data_received(opened)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._inner.connection_lost(exc)
 
 
 def _fail(slot: asyncio.Future[object], error: ServerUnavailableError) -> None:

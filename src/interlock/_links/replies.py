@@ -1,4 +1,4 @@
-"""The meaning of the server's and redis-py's errors for a caller of interlock."""
+"""The meaning of errors of the server and the system for a caller of interlock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from interlock._links.resp import ParserError, ReplyError
 from interlock.errors import InterlockError, ServerUnavailableError, WrongTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator
 
     from interlock._core.model.effects import Eval
 
@@ -51,8 +51,6 @@ FULL = "MAXCLIENTS"
 """The code of a server that has no room for another client, and closes the connection."""
 
 TOO_MANY = "it has too many clients: raise maxclients"
-_NOT_READY = "Connection not ready"
-"""How redis-py's pools say that a new connection was closed, or has sent something unasked."""
 
 _READ_ONLY = (
     "is a read-only replica: connect to the primary, or by redis+sentinel://; if the host's name "
@@ -201,7 +199,7 @@ def unconnected(error: Exception, where: str, *, seen: bool, tls: bool) -> Serve
     """Return the error for a caller when no connection could be made.
 
     Args:
-        error: what redis-py, the socket or a credential provider raised.
+        error: what `Dialled` raised.
         where: the server's address.
         seen: whether it could be reached before, so that trying again makes sense.
         tls: whether TLS was wanted.
@@ -209,28 +207,19 @@ def unconnected(error: Exception, where: str, *, seen: bool, tls: bool) -> Serve
     text = str(error)
     if isinstance(error, ReplyError):
         return _unavailable(text, where)
-    if not isinstance(error, OSError | ParserError) and not _is_of(
-        "redis.exceptions", "RedisError", error
-    ):
-        # It comes neither from the server nor from the network, but from a credential provider or
-        # from an impossible host name.
+    if not isinstance(error, OSError | ParserError):
+        # It comes neither from the server nor from the network, but from an impossible host name.
         return _not_connected(where, f"{type(error).__name__}: {text}", seen=seen)
-    code = _login_code(error, text)
-    if code in _MEANING or _is_of("redis.exceptions", "ResponseError", error):
-        return _unavailable(f"{code} {text}" if code in _MEANING else text, where)
-    chain = list(_chain(error))
-    refused = any(
-        _is_of("ssl", "SSLError", link) or "certificate" in str(link).lower() for link in chain
-    )
-    reached = not any(isinstance(link, ConnectionRefusedError | socket.gaierror) for link in chain)
-    _shorten(error)
+    refused = _is_of_tls(error) or "certificate" in text.lower()
+    reached = not isinstance(error, ConnectionRefusedError | socket.gaierror)
+    error.__traceback__ = error.__context__ = None  # it would be shown above our error
     # A server that rejects our certificate may just hang up, and its message is lost on the way.
     # A server that does not speak TLS waits for the end of our first line.
     if refused or (tls and not seen and reached):
-        return _no_tls(where, _reason(error, chain))
-    why = _reason(error, chain)
+        return _no_tls(where, _reason(error))
+    why = _reason(error)
     if not tls and not seen:
-        why += maybe_tls(*chain)
+        why += maybe_tls(error)
     return _not_connected(where, why, seen=seen)
 
 
@@ -259,85 +248,35 @@ def _no_tls(where: str, why: str) -> ServerUnavailableError:
     )
 
 
-def _reason(error: Exception, chain: Sequence[BaseException]) -> str:
-    """Return why there is no connection, in the same words for threads and asyncio.
-
-    redis-py repeats the address, and asyncio has its own words for errors of the system.
-    """
-    text = str(error)
-    if text == _NOT_READY:
-        return "it hung up at once; perhaps it has too many clients (maxclients)"
-    if any(
-        isinstance(link, TimeoutError) or _is_of("redis.exceptions", "TimeoutError", link)
-        for link in chain
-    ):
+def _reason(error: Exception) -> str:
+    """Return why there is no connection."""
+    if isinstance(error, TimeoutError):
         return _IN_TIME
-    for link in chain:
-        named = isinstance(link, socket.gaierror) or _is_of("ssl", "SSLError", link)
-        if isinstance(link, OSError) and not named:
-            # For a host with several addresses asyncio lists all errors, and sets no errno.
-            listed = [int(number) for number in re.findall(r"\[Errno (\d+)\]", str(link))]
-            numbers = [link.errno] if link.errno else listed
-            if numbers:
-                return ", ".join(dict.fromkeys(os.strerror(number) for number in numbers))
-    own = r"^(?:Error (?:-?\d+ )?connecting to \S+\.(?: |$)|\[Errno -?\d+\] )"
-    stripped = re.sub(own, "", text)
+    named = isinstance(error, socket.gaierror) or _is_of_tls(error)
+    if isinstance(error, OSError) and error.errno and not named:
+        return os.strerror(error.errno)
+    stripped = re.sub(r"^\[Errno -?\d+\] ", "", str(error))
     return stripped.rstrip(".") or "the server closed the connection"
 
 
-def maybe_tls(*errors: BaseException | None) -> str:
+def _is_of_tls(error: Exception) -> bool:
+    """Return whether *error* is one of TLS, whose module takes long to load."""
+    ssl = sys.modules.get("ssl")
+    return ssl is not None and isinstance(error, ssl.SSLError)
+
+
+def maybe_tls(error: BaseException | None) -> str:
     """Return the end of a message about a server that has never answered.
 
-    It is a hint at TLS if *errors* say that the server hung up, else an empty text.
+    It is a hint at TLS if *error* says that the server hung up, else an empty text.
     """
-    hung_up = any(
-        error is None
-        or isinstance(error, _HUNG_UP)
-        or _is_of("redis.exceptions", "InvalidResponse", error)
-        for error in errors
-    )
+    hung_up = error is None or isinstance(error, _HUNG_UP)
     return "; if this port speaks TLS, connect by rediss://" if hung_up else ""
 
 
 MAX_PORT = 1 << 16
 _REDIRECTION = re.compile(r"(?:MOVED|ASK) \d{1,5} \S*:(\d{1,5})(?= |$)", re.ASCII)
 _HUNG_UP = (ConnectionResetError, BrokenPipeError, EOFError)
-
-
-def _is_of(module: str, name: str, error: BaseException) -> bool:
-    """Return whether *error* is the exception *name* of *module*, without loading that."""
-    loaded = sys.modules.get(module)
-    return loaded is not None and isinstance(error, getattr(loaded, name))
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield *error* and its causes, each once: errors of redis-py may cause each other."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def _shorten(error: Exception) -> None:
-    """Drop the traceback and the causes of *error*: they would be shown above our error.
-
-    They are redis-py's steps and the error of the socket, and tell nothing more.
-    """
-    error.__cause__ = error.__context__ = error.__traceback__ = None
-
-
-def _login_code(error: Exception, text: str) -> str:
-    # redis-py has removed the code from the text.
-    if (code := error_code(text)) == "DATABASE":
-        return code
-    if _is_of("redis.exceptions", "BusyLoadingError", error):
-        return "LOADING"
-    if _is_of("redis.exceptions", "NoPermissionError", error):
-        return "NOPERM"
-    if _is_of("redis.exceptions", "AuthenticationError", error):
-        return "NOAUTH" if "required" in text else "WRONGPASS"
-    return code
 
 
 @contextmanager

@@ -10,9 +10,9 @@ alive, and grant a lock that the next primary has already granted to somebody el
 counts only for the same primary as before. Any other answer counts only if most Sentinels agree:
 then they were set up anew.
 
-redis-py opens the connections. Its `Sentinel.discover_master` is not used. Only the text of its
-error says whether a password was refused or a Sentinel is down. It gives each Sentinel the whole
-time, and changes its list without a lock.
+The `Sentinel.discover_master` of redis-py is not used. Only the text of its error says whether a
+password was refused or a Sentinel is down. It gives each Sentinel the whole time, and changes its
+list without a lock.
 
 Source: https://redis.io/docs/latest/develop/reference/sentinel-clients/
 """
@@ -27,7 +27,7 @@ from interlock._core.model.foreign_text import safe
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from interlock._links.endpoint import Endpoint
     from interlock._links.open_connections import Address
@@ -99,51 +99,18 @@ class Sentinels:
             ServerUnavailableError: none knew it within about *timeout* seconds; the message tells
                 why.
         """
-        asked = self._turns(timeout)
-        reply: object = None
-        try:
-            while True:
-                node, seconds = asked.send(reply)
-                try:
-                    connection = node.connect(seconds)
-                    reply = node.ask(connection, "SENTINEL", "MASTER", self.service)
-                    connection.disconnect()
-                except ServerUnavailableError as error:
-                    reply = error
-        except StopIteration as stop:
-            return cast("Address", stop.value)
-
-    async def look_up_async(self, timeout: float) -> Address:
-        """Return the address of the primary; errors as `look_up`."""
-        asked = self._turns(timeout)
-        reply: object = None
-        try:
-            while True:
-                node, seconds = asked.send(reply)
-                try:
-                    connection = await node.connect_async(seconds)
-                    reply = await node.ask_async(connection, "SENTINEL", "MASTER", self.service)
-                    await connection.disconnect(nowait=True)
-                except ServerUnavailableError as error:
-                    reply = error
-        except StopIteration as stop:
-            return cast("Address", stop.value)
-
-    def _turns(self, timeout: float) -> Generator[tuple[Endpoint, float], object, Address]:
-        """Yield each Sentinel to ask and its seconds; return the address of the primary.
-
-        The caller sends back the reply of each Sentinel, or the error in place of a reply.
-        """
         failures: list[ServerUnavailableError] = []
         votes: Counter[tuple[Address, int]] = Counter()
         nodes = self._nodes
         for node, seconds in self._shares(timeout):
-            reply = yield node, seconds
-            if isinstance(reply, ServerUnavailableError):
-                failures.append(reply)
-                continue
             try:
+                connection = node.connect(seconds)
+                reply = node.ask(connection, "SENTINEL", "MASTER", self.service)
+                connection.disconnect()
                 primary = self._primary(reply)
+            except ServerUnavailableError as error:
+                failures.append(error)
+                continue
             except (AttributeError, KeyError, TypeError, ValueError) as error:
                 failures.append(
                     ServerUnavailableError(

@@ -20,7 +20,6 @@ from __future__ import annotations
 import math
 import threading
 import time
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +29,9 @@ from interlock._links.sentinel import LEAST
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from interlock._links.dialled import Dialled
     from interlock._links.login import Login
     from interlock._links.open_connections import Address
     from interlock._links.sentinel import Sentinels
@@ -91,36 +91,22 @@ class SentinelEndpoint(Endpoint):
         self._moved_at = -math.inf
         self._open = OpenConnections()
 
-    def connect(self, timeout: float) -> Any:
-        """Return a connection to the primary; errors as `Endpoint.connect`."""
+    def connect(self, timeout: float, *, for_loop: bool = False) -> Dialled:
+        """Return a connection to the primary; arguments and errors as `Endpoint.connect`."""
         until, at = time.monotonic() + timeout, self._open.cuts
         address = self._look_up(timeout)
         node = self._node(address)
-        with self._reaching():
-            connection = node.connect(_patience(until))
+        try:
+            connection = node.connect(_patience(until), for_loop=for_loop)
             role = node.ask(connection, "ROLE")
             if role[0] != b"master" or not self._open.stands(address, at):
                 connection.disconnect()
                 raise self._demoted(node)
-        self._arrived(address, at)
-        return connection
-
-    async def connect_async(self, timeout: float) -> Any:
-        """Return a connection to the primary; errors as `Endpoint.connect`."""
-        import asyncio  # noqa: PLC0415 - threads do without it
-
-        until, at = time.monotonic() + timeout, self._open.cuts
-        address = self._fresh() or await self.sentinels.look_up_async(timeout)
-        node = self._node(address)
-        with self._reaching():
-            connection = await node.connect_async(_patience(until))
-            role = await node.ask_async(connection, "ROLE")
-            # Added before the check for cuts: a cut that comes in between must find it.
-            writer = connection._writer  # noqa: SLF001 - redis-py connects, we drive
-            self._open.add(address, writer, asyncio.get_running_loop())
-            if role[0] != b"master" or not self._open.stands(address, at):
-                await connection.disconnect(nowait=True)
-                raise self._demoted(node)
+        except ServerUnavailableError as error:
+            # The next try asks the Sentinels again, which makes sense unless there is a code.
+            self._found = None
+            error.transient = error.transient or error.code is None
+            raise
         self._arrived(address, at)
         return connection
 
@@ -188,19 +174,6 @@ class SentinelEndpoint(Endpoint):
         node.seen = node.seen or self.seen
         node.opening = partial(self._open.add, address)
         return node
-
-    @contextmanager
-    def _reaching(self) -> Generator[None]:
-        """Make the next try ask the Sentinels again if the named server cannot be reached.
-
-        An error without a code becomes transient: a next try makes sense.
-        """
-        try:
-            yield
-        except ServerUnavailableError as error:
-            self._found = None
-            error.transient = error.transient or error.code is None
-            raise
 
     def _demoted(self, node: Endpoint) -> ServerUnavailableError:
         return ServerUnavailableError(

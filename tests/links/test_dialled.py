@@ -1,7 +1,8 @@
-"""A plain address: read as redis-py reads it, logged in to as redis-py does, without redis-py."""
+"""An address: read as redis-py reads it, dialled and logged in to, without redis-py."""
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import socket
 import subprocess
@@ -19,7 +20,9 @@ from tests.support.patience import GIVE_UP, wait_until
 from tests.support.servers import RedisServer
 
 import interlock
-from interlock._links.plain_connection import PlainConnection, read_plain_url
+from interlock._links.dialled import Dialled
+from interlock._links.endpoint import Endpoint
+from interlock._links.options import read_plain_url
 from interlock._links.resp import ParserError, ReplyError
 from interlock.errors import ServerUnavailableError
 
@@ -85,11 +88,11 @@ def server() -> Iterator[RedisServer]:
         yield started
 
 
-def opened(url: str, **changes: object) -> PlainConnection:
+def opened(url: str, **changes: object) -> Dialled:
     """Return a connection to *url* that was made."""
     given = read_plain_url(url)
     assert given is not None
-    connection = PlainConnection(given | changes, 5, 5)
+    connection = Dialled(given | changes, 5, 5)
     try:
         connection.connect()
     except BaseException:
@@ -130,10 +133,10 @@ def test_it_logs_in_and_chooses_its_database(server: RedisServer) -> None:
         ("", 99, "DATABASE", "DB index is out of range"),
     ],
 )
-def test_a_refusal_is_told_as_with_redis_py(
+def test_a_refusal_is_told(
     server: RedisServer, credentials: str, db: int, code: str, words: str
 ) -> None:
-    """An error of the login is the same error with and without redis-py."""
+    """An error of the login is the same error, whoever reads the URL."""
     plain, special = (
         tcp(server, credentials, db),
         tcp(server, credentials, db) + "?socket_timeout=5",
@@ -148,7 +151,7 @@ def test_a_refusal_is_told_as_with_redis_py(
     assert words in told[0][1]
 
 
-def test_no_server_is_told_as_with_redis_py() -> None:
+def test_no_server_is_told() -> None:
     """An address without a server, and a name without an address, are the same errors."""
     port = free_port()
     for address in (f"127.0.0.1:{port}", "nowhere.invalid:6379"):
@@ -184,13 +187,29 @@ def test_what_is_no_server_is_an_error(answer: bytes, error: type[Exception]) ->
         peer.join()
 
 
+async def test_a_task_that_was_cancelled_leaves_no_connection() -> None:
+    """A thread goes on with what a task began; what nobody waits for any more is closed."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        endpoint = Endpoint.from_url(f"redis://:secret@127.0.0.1:{listener.getsockname()[1]}")
+        connecting = asyncio.create_task(endpoint.connect_async(GIVE_UP))
+        peer, _ = await asyncio.to_thread(listener.accept)
+        with peer:
+            assert await asyncio.to_thread(peer.recv, 100)
+            connecting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await connecting
+            peer.sendall(b"+OK\r\n")
+            peer.settimeout(GIVE_UP)
+            assert await asyncio.to_thread(peer.recv, 100) == b""
+
+
 def test_a_dropped_connection_closes_without_a_warning(redis_url: str) -> None:
-    """An interruption may drop a connection. It ends as one of redis-py's does."""
+    """An interruption may drop a connection, which then ends."""
     with redis.Redis.from_url(redis_url) as watcher:
         before = len(watcher.client_list())
         given = read_plain_url(redis_url)
         assert given is not None
-        connection = PlainConnection(given, 5.0, 5.0)
+        connection = Dialled(given, 5.0, 5.0)
         connection.connect()
         assert len(watcher.client_list()) == before + 1
         del connection  # an unclosed socket would be told here
@@ -202,7 +221,7 @@ def test_a_forked_child_leaves_the_connection_open(server: RedisServer) -> None:
     """A child that closes an inherited connection does not end its parent's."""
     connection = opened(tcp(server))
     connection._pid += 1
-    inherited = connection._sock
+    inherited = connection.sock
     assert inherited is not None
     kept = inherited.dup()
     connection.disconnect()

@@ -1,0 +1,281 @@
+"""A connection to a server, from its address to the login: all that both faces have in common.
+
+It is made in a thread, which may wait. Threads go on with its socket. asyncio takes over the socket
+from a thread of its own: so a loop that stands still delays no connection, and a server that hangs
+no loop. With TLS asyncio also takes over the `Cipher`, because it cannot use Python's TLS socket.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, cast
+
+from interlock._links.dialling import connect_to
+from interlock._links.replies import error_code
+from interlock._links.resp import Replies, ReplyError, pack
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Mapping
+
+_AT_ONCE = 1 << 14
+_KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+"""Options of the socket, and their values; those that this system lacks are left out."""
+_CLOSED = "Connection closed by server."
+_VERIFY = {"none": 0, "optional": 1, "required": 2}
+"""The words for what is wanted of a certificate, and the numbers of `ssl.VerifyMode`."""
+
+
+class Cipher:
+    """TLS for bytes that others send and receive.
+
+    Args:
+        context: its settings.
+        host: the name that the server's certificate must have.
+    """
+
+    def __init__(self, context: ssl.SSLContext, host: str) -> None:
+        import ssl  # noqa: PLC0415 - it takes long
+
+        self._wants = ssl.SSLWantReadError
+        self._received, self._sealed = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._received, self._sealed, server_hostname=host)
+
+    def shake_hands(self, connected: socket.socket) -> None:
+        """Agree with the server on a key; errors as of a TLS socket."""
+        while True:
+            try:
+                self._tls.do_handshake()
+            except self._wants:
+                connected.sendall(self._sealed.read())
+                data = connected.recv(_AT_ONCE)
+                if not data:
+                    raise ConnectionResetError(_CLOSED) from None
+                self._received.write(data)
+            else:
+                connected.sendall(self._sealed.read())
+                return
+
+    def seal(self, data: bytes) -> bytes:
+        """Return what to send in place of *data*."""
+        self._tls.write(data)
+        return self._sealed.read()
+
+    def open(self, sealed: bytes) -> bytes:
+        """Return what the server has sent as *sealed*, as far as it is whole."""
+        self._received.write(sealed)
+        parts: list[bytes] = []
+        with suppress(self._wants):
+            while part := self._tls.read(_AT_ONCE):
+                parts.append(part)
+        return b"".join(parts)
+
+
+def context_of(given: Mapping[str, Any]) -> ssl.SSLContext:
+    """Return the settings of TLS that *given* means, whose names are those of redis-py's options.
+
+    Raises:
+        ValueError, OSError: a setting is wrong, or a file is missing.
+    """
+    import ssl  # noqa: PLC0415 - it takes long
+
+    context = ssl.create_default_context()
+    context.check_hostname = bool(given.get("ssl_check_hostname", True))
+    context.verify_mode = ssl.VerifyMode(verify_mode(given))
+    for flag in given.get("ssl_include_verify_flags") or ():
+        context.verify_flags |= flag
+    for flag in given.get("ssl_exclude_verify_flags") or ():
+        context.verify_flags &= ~flag
+    if given.get("ssl_certfile") or given.get("ssl_keyfile"):
+        context.load_cert_chain(
+            given.get("ssl_certfile") or "",
+            keyfile=given.get("ssl_keyfile"),
+            password=given.get("ssl_password"),
+        )
+    authorities = [given.get(f"ssl_ca_{name}") or None for name in ("certs", "path", "data")]
+    if any(authorities):
+        context.load_verify_locations(*authorities)
+    if given.get("ssl_min_version") is not None:
+        context.minimum_version = given["ssl_min_version"]
+    if given.get("ssl_ciphers"):
+        context.set_ciphers(given["ssl_ciphers"])
+    return context
+
+
+def verify_mode(given: Mapping[str, Any]) -> int:
+    """Return the number of `ssl.VerifyMode` that *given* means.
+
+    Raises:
+        ValueError: it means none.
+    """
+    wanted = given.get("ssl_cert_reqs", "required")
+    if wanted is None:
+        return 0
+    if isinstance(wanted, int):
+        return int(wanted)
+    if wanted not in _VERIFY:
+        raise ValueError(f"ssl_cert_reqs must be none, optional or required, not {wanted!r}")
+    return _VERIFY[wanted]
+
+
+class Dialled:
+    """The connection.
+
+    Args:
+        given: the address, credentials and settings, by the names that redis-py gives them.
+        timeout: seconds for each reply.
+        connect_timeout: seconds for connecting.
+        tls: whether to speak TLS.
+        for_loop: whether an event loop will go on with the socket.
+
+    Attributes:
+        sock: the socket, unless it is closed.
+        cipher: what TLS takes, if an event loop will go on with the socket.
+        login_version: that of the credentials, if they may change.
+    """
+
+    def __init__(
+        self,
+        given: Mapping[str, Any],
+        timeout: float,
+        connect_timeout: float,
+        *,
+        tls: bool = False,
+        for_loop: bool = False,
+    ) -> None:
+        self._given, self._tls, self._for_loop = given, tls, for_loop
+        self._timeout = timeout
+        self._connect_timeout = connect_timeout
+        self.sock: socket.socket | None = None
+        self.cipher: Cipher | None = None
+        self.login_version = 0
+        self._pid = os.getpid()
+        self._received = Replies()
+
+    def connect(self) -> None:
+        """Connect and log in.
+
+        Raises:
+            OSError: there is no connection, or it ends.
+            ReplyError: the server refuses the user, the password or the database.
+            ParserError: this is no such server.
+        """
+        given = self._given
+        self.sock = self._unix(given["path"]) if "path" in given else self._tcp()
+        self.sock.settimeout(self._timeout)
+        if self._tls:
+            self._secure(self.sock)
+        for words in self._login_words():
+            self.send_command(*words)
+            try:
+                _ = self.read_response()
+            except ReplyError as error:
+                if words[0] != "PING":
+                    raise _of_login(words[0], error) from None
+
+    def _login_words(self) -> list[tuple[str, ...]]:
+        """Return the commands after which it can be used; each answers OK."""
+        given, commands = self._given, list[tuple[str, ...]]()
+        user, password = given.get("username"), given.get("password")
+        if user or password:
+            commands.append(("AUTH", *([_text(user)] if user else []), _text(password or "")))
+        if given.get("client_name"):
+            commands.append(("CLIENT", "SETNAME", given["client_name"]))
+        if int(given.get("db") or 0):
+            commands.append(("SELECT", str(given["db"])))
+        # With TLS 1.3 the server refuses our certificate only after the handshake.
+        return commands or [("PING",)] * self._tls
+
+    def _secure(self, connected: socket.socket) -> None:
+        context, host = context_of(self._given), self._given.get("host", "localhost")
+        if self._for_loop:
+            cipher = Cipher(context, host)
+            cipher.shake_hands(connected)
+            self.cipher = cipher
+        else:
+            self.sock = context.wrap_socket(connected, server_hostname=host)
+
+    def _tcp(self) -> socket.socket:
+        host, port = self._given.get("host", "localhost"), int(self._given.get("port", 6379))
+        connected = connect_to(
+            host,
+            self._connect_timeout,
+            lambda address, seconds: socket.create_connection((address, port), seconds),
+        )
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._given.get("socket_keepalive") is not False:
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            ours = {getattr(socket, name, None): each for name, each in _KEEP_ALIVE.items()}
+            options = self._given.get("socket_keepalive_options")
+            # redis-py's own clients have an object there that means its defaults.
+            for option, value in (options if isinstance(options, dict) else ours).items():
+                if option is not None:
+                    connected.setsockopt(socket.IPPROTO_TCP, option, value)
+        return connected
+
+    def _unix(self, path: str) -> socket.socket:
+        connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connected.settimeout(self._connect_timeout)
+            connected.connect(path)
+        except BaseException:
+            connected.close()
+            raise
+        return connected
+
+    def disconnect(self) -> None:
+        """Close; doing it twice changes nothing. A forked child leaves the parent's open."""
+        connected, self.sock = self.sock, None
+        if connected is None:
+            return
+        if self._pid == os.getpid():
+            with suppress(OSError):  # it has ended already
+                connected.shutdown(socket.SHUT_RDWR)
+        connected.close()
+
+    def __del__(self) -> None:
+        """Close: an interruption may drop one that is open."""
+        with suppress(Exception):  # the interpreter may exit
+            self.disconnect()
+
+    def send_command(self, *words: str) -> None:
+        """Send a command."""
+        data = pack(words)
+        self._connected().sendall(data if self.cipher is None else self.cipher.seal(data))
+
+    def read_response(self) -> object:
+        """Return the next reply.
+
+        Raises:
+            ReplyError: it is an error.
+            OSError, ParserError: as `connect`.
+        """
+        while (reply := self._received.gets()) is False:
+            data = self._connected().recv(_AT_ONCE)
+            if not data:
+                raise ConnectionError(_CLOSED)
+            self._received.feed(data if self.cipher is None else self.cipher.open(data))
+        if isinstance(reply, ReplyError):
+            raise reply
+        return reply
+
+    def _connected(self) -> socket.socket:
+        if self.sock is None:
+            raise ConnectionError(_CLOSED)
+        return self.sock
+
+
+def _text(word: object) -> str:
+    """Return a part of the credentials, which redis-py takes as bytes too."""
+    return word.decode() if isinstance(word, bytes) else cast("str", word)
+
+
+def _of_login(command: str, error: ReplyError) -> ReplyError:
+    """Return what the *error* of a *command* that logs in means."""
+    uncoded = str(error).removeprefix("ERR ")
+    if command == "SELECT":
+        known = error_code(uncoded) == "DATABASE"
+        return ReplyError(f"DATABASE {uncoded}" if known else uncoded)
+    return ReplyError(f"WRONGPASS {uncoded}") if error_code(str(error)) == "ERR" else error
