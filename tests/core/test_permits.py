@@ -376,14 +376,28 @@ def test_expired_permits_come_back_and_their_client_loses_its_places(at: Any) ->
     """A permit that was not given back in time is free; its client's waiters go, and are told."""
     at.listen("a", "b")
     late, other, next_one = at.hold("a", 1, 2), at.hold("a", 2), at.hold("b", 3)
-    assert at.acquire(late, 30) is None
+    assert at.acquire(late, 500) is None
     assert at.ask(other)[3] == 1
     assert at.ask(next_one)[3] == 1
-    time.sleep(0.05)
+    time.sleep(0.55)
     assert at.ask(next_one) == HELD
     assert at.queue() == []
     assert at.heard() == [("a", "")]
     assert at.held() == 1
+
+
+def test_permits_that_end_by_themselves_cost_their_client_no_place(at: Any) -> None:
+    """Their number begins with 2: nobody was too late to give them back."""
+    at.listen("a", "b")
+    own, other, next_one = at.hold("a", 2 * 10**11, 2), at.hold("a", 2), at.hold("b", 3)
+    assert at.acquire(own, 500) is None
+    assert at.ask(other)[3] == 1
+    assert at.ask(next_one)[3] == 1
+    time.sleep(0.55)
+    assert at.ask(next_one) == HELD
+    assert at.queue() == []
+    assert [who for who, _ in at.heard()] == ["a"]
+    assert at.held() == 2
 
 
 def test_a_waiter_gives_up(at: Any) -> None:

@@ -29,9 +29,11 @@ local function outlast(lease)
   end
 end
 
--- Return what tells the owner of the permit *id*, and how a client is called there.
+-- Return the client of the permit *id*, and how a client is called there. Of a permit with a lease of
+-- its own nobody is: its number begins with 2.
 local function whose(id)
-  return string.match(id, '^[^:]*')
+  local client, number = string.match(id, '^([^:]*):(.)')
+  return number ~= '2' and client
 end
 local function called(client)
   return client
