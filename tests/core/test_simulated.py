@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.core.simulator import meetings
 from tests.core.simulator.workload import KINDS, PROFILES, play
 
-SEEDS = {"lock": 8, "condition": 1, "fenced condition": 1, "write condition": 1}
+SEEDS = {"lock": 8, "condition": 1, "fenced condition": 1, "write condition": 1, "barrier": 9}
 OTHERS = 3
 """Seeds for each profile; ``python -m tests.core.simulator.workload --seeds N`` plays more."""
 
@@ -24,13 +23,6 @@ def test_a_seed_decides_everything() -> None:
 @pytest.mark.parametrize("profile", range(len(PROFILES)))
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_is_well(kind: str, profile: int) -> None:
-    """No schedule of clients, latencies and faults breaks what `Judge` demands."""
+    """No schedule of clients, latencies and faults breaks what the judge demands."""
     for number in range(SEEDS.get(kind, OTHERS)):
         play(profile + number * len(PROFILES), kind)
-
-
-@pytest.mark.parametrize("profile", range(len(PROFILES)))
-def test_parties_meet(profile: int) -> None:
-    """No schedule breaks what `Meetings` demands of a barrier."""
-    for number in range(3 * OTHERS):
-        meetings.play(profile + number * len(PROFILES))

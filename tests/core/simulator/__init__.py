@@ -19,18 +19,23 @@ from random import Random
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tests.core.simulator.client import Client
-from tests.core.simulator.judge import Judge
+from tests.core.simulator.judge import FAIR_WAIT, Judge
 from tests.core.simulator.network import EPOCH, Network
 from tests.core.simulator.schedule import Interrupted, drop_request
 from tests.core.simulator.timeline import Clock, Timeline
 
+from interlock.errors import InterlockError
+from interlock.options import Options
+
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from tests.core.simulator.process import Process
     from tests.core.simulator.schedule import Fault, Schedule
 
     from interlock._core.locks.base import Lock
     from interlock._core.model.effects import Eval
     from interlock._core.model.hold import Hold
-    from interlock.options import Options
 
 SHOWN = 60
 """How many events an error tells of."""
@@ -82,6 +87,7 @@ class Simulator:
 
     Attributes:
         locks: the locks in use, by their keys.
+        others: the keys of other objects that an operator may remove, those together that belong together.
         disturbed_at: when a fault was last at work.
     """
 
@@ -91,11 +97,12 @@ class Simulator:
         self.seed, self.schedule, self._budget = seed, schedule, steps
         self.timeline = Timeline(Random(seed))
         self.random = self.timeline.random
-        self.network = JudgedNetwork("server", self.timeline, self.latency, self)  # type: ignore[arg-type]
+        self.network = JudgedNetwork("server", self.timeline, self.latency, self._check)
         self.network.broken = set()
         self.judge = self.network.judge = Judge(self)
         self.clients: list[Client] = []
         self.locks: dict[str, Lock] = {}
+        self.others: list[tuple[str, ...]] = []
         self.disturbed_at = 0.0
         self.healed = False
         self._plan_next()
@@ -107,6 +114,37 @@ class Simulator:
         client = Client(self, name, f"{number + 1:08x}", options)
         self.clients.append(client)
         return client
+
+    def populate(
+        self, begin: Callable[[Process], Callable[[], Generator[Any, Any, None]]], rounds: int
+    ) -> None:
+        """Add random clients, each process of which takes *rounds* turns, as *begin* makes them."""
+        random = self.random
+
+        def program(me: Process) -> Generator[Any, Any, None]:
+            turn = begin(me)
+            for _ in range(rounds):
+                yield from me.sleep(random.random() ** 3)
+                try:
+                    yield from turn()
+                except (InterlockError, Interrupted) as error:
+                    if self.schedule.benign:
+                        self.fail(f"without any fault {me.name} got {error!r}")
+
+        without_messages = random.choice((0.0, 0.0, 0.5, 1.0))
+        for _ in range(random.randint(2, 4)):
+            client = self.client(
+                Options(
+                    lease=random.choice((2.0, 6.0, 12.0)),
+                    command_timeout=0.5,
+                    outage_timeout=2.0,
+                    fair_wait=FAIR_WAIT,
+                )
+            )
+            if random.random() < without_messages:
+                client.session.publish = ""
+            for _ in range(random.randint(1, 3)):
+                client.spawn(program)
 
     def run(self) -> None:
         """Run until all processes have ended; then heal all, and look whether all comes to rest.
@@ -136,7 +174,10 @@ class Simulator:
         if self.timeline.steps >= self._budget:
             raise StepBudgetError(f"not at rest after {self._budget} steps\n{self.story()}")
         if self.timeline.step():
-            self.check()
+            self._check()
+
+    def _check(self) -> None:
+        self.judge.after_step()
 
     @property
     def now(self) -> float:
@@ -153,12 +194,6 @@ class Simulator:
     def fail(self, what: str) -> NoReturn:
         """Raise that *what* happened, which must not."""
         raise InvariantError(f"{what}\n{self.story()}")
-
-    # What a network asks of who watches it.
-
-    def check(self) -> None:
-        """Look whether all is well."""
-        self.judge.after_step()
 
     # Faults.
 
@@ -212,10 +247,10 @@ class Simulator:
             case "restart":
                 self.judge.lost_on_server(lambda hold: True)
                 network.restart()
-            case "force release" if self.locks:
-                key = self.random.choice(list(self.locks))
-                self.judge.lost_on_server(lambda hold: hold.lock.key == key)
-                network.remove(key)
+            case "force release" if self.locks or self.others:
+                keys = self.random.choice([*[(key,) for key in self.locks], *self.others])
+                self.judge.lost_on_server(lambda hold: hold.lock.key in keys)
+                network.remove(*keys)
             case "failover":
                 self._fail_over(min(seconds, 0.05))
             case _:
@@ -225,7 +260,7 @@ class Simulator:
         """In *lag* seconds go on with what the server has now, and with another clock."""
         network, server = self.network, self.network.server
         kept: Any = copy.deepcopy(server._keyspace)
-        former = server._now
+        former, restore = server._now, self.judge.watcher.remember()
 
         def happen() -> None:
             if self.healed:
@@ -243,16 +278,14 @@ class Simulator:
             network.drop_subscribers()
             network.broken = {who for client in self.clients for who in client.senders()}
             there = network.view()
-            held: dict[str, Any] = {key: each.value for key, each in there.items()}
 
             def lost(hold: Hold) -> bool:
                 """Return whether the server has lost *hold*, or the last renewal of its lease."""
-                if hold.holder.encode() not in held.get(hold.lock.key, {}):
-                    return True
-                left = (there[hold.lock.key].ttl or 0) / 1000
-                return hold.valid_until > hold.lock.session.clock() + left
+                left = self.judge.left(hold, there)
+                return left is None or hold.valid_until > hold.lock.session.clock() + left
 
             self.judge.lost_on_server(lost)
+            restore()
             self.judge.failed_over()
             self.disturbed()
 

@@ -12,7 +12,7 @@ from tests.core.simulator.timeline import IDLE, Clock, Idle
 from interlock._core.insight.observing import Observing
 from interlock._core.model.effects import NEVER, decoded
 from interlock._core.model.names import GRANT
-from interlock._core.upkeep.session import Answers, Outside, Session
+from interlock._core.upkeep.session import Answers, Outside, Session, nothing
 from interlock._drivers.background.subscriber import FIRST_PAUSE, TICK, Listener
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tests.core.simulator.process import Program
     from tests.core.simulator.timeline import Action
 
-    from interlock._core.model.hold import Hold
     from interlock._core.queue.places import Line
     from interlock._core.upkeep.session import Work
     from interlock.options import Options
@@ -39,7 +38,6 @@ class Client:
     Attributes:
         session: the state that its processes share.
         processes: all that were started in it.
-        lost: the holds whose loss was told.
         crashed: whether it is gone.
     """
 
@@ -49,7 +47,6 @@ class Client:
         drift = self.random.uniform(-DRIFT, DRIFT)
         self.clock = Clock(self.timeline, self.random.uniform(0, 1e6), drift)
         self.processes: list[Process] = []
-        self.lost: list[Hold] = []
         self.crashed = False
         self._paused_until, self._paused_last = 0.0, -1.0
         self._inbox: deque[Any] = deque()
@@ -60,7 +57,7 @@ class Client:
             clock=self.clock,
             random=self.random.random,
             wake=self._put,
-            tell_loss=self.lost.append,
+            tell_loss=nothing,
             tell_forgotten=lambda hold: self.note(self.name, f"forgets {hold!r}"),
             write_card=lambda: None,
             events=Observing(self.clock, None, None),
@@ -251,12 +248,12 @@ class SimulatedListener(Listener):
         if client.network.unreachable or client.now < self.deaf_until:
             client.after(FIRST_PAUSE, self._connect)
             return
-        self._connection: Any = _Connection(client, self)
+        self._connection: Any = Connection(client, self)
         for line in self._here():
             self._subscribe(line)
         self._tick(self._connection)
 
-    def _tick(self, connection: _Connection) -> None:
+    def _tick(self, connection: Connection) -> None:
         if connection is self._connection:
             self._rest()
             self._client.after(TICK, lambda: self._tick(connection))
@@ -272,7 +269,7 @@ class SimulatedListener(Listener):
         self._take(kind, channel, payload)
 
 
-class _Connection:
+class Connection:
     """One connection of a listener: what it sends, and what it is sent, arrives in order."""
 
     def __init__(self, client: Client, listener: SimulatedListener) -> None:

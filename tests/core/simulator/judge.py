@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from tests.core.simulator.watcher import Watcher
+
 from interlock._core.locks.fair_lock import FairLock
 from interlock._core.locks.group_lock import GroupLock
 from interlock._core.model.hold import Hold
@@ -17,21 +19,19 @@ from interlock._core.model.names import (
     reader_coming,
 )
 from interlock._core.objects.election import Election
+from interlock._core.objects.permits import Permits
 from interlock._core.queue.places import DEAF, LONGEST_POLL
 from interlock._core.scripts.replies import LOOK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from tests.core.simulator import Simulator
     from tests.core.simulator.client import Client
-    from tests.core.simulator.meetings import Meetings
-    from tests.support.model.redis_model import Stored
+    from tests.core.simulator.watcher import Dump
 
     from interlock._core.locks.base import Lock
     from interlock._core.model.effects import Eval
-
-    Dump = Mapping[str, Stored]
 
 TRIPS = 20
 """One-way trips within which what costs a few of them is done."""
@@ -40,7 +40,7 @@ GHOST, SWEPT = 4.5, 3.2
 lease, which is the longest pause of garbage, and a reply that never comes; and if each one comes."""
 LASTING = "redisson_lock_", "interlock_election_leader:"
 """What the keys of tokens, of Redisson's queues and of last leaders begin with: they have no TTL."""
-STAYING = "interlock_election_leader:", "interlock_barrier"
+STAYING = "interlock_election_leader:", "interlock_barrier", "interlock_latch_ending"
 """What the keys begin with that stay for a while, or for ever."""
 READING_OR_WRITING = {
     f"{side}_{what}" for side in ("read", "write") for what in ("acquire", "ask", "release")
@@ -55,14 +55,14 @@ class Judge:
     """Watches *world*.
 
     Attributes:
-        meetings: watches the barrier, if there is one.
+        watcher: watches what is no lock.
         moved: how many waiters of conditions were notified.
         woken: how many waits have told so.
     """
 
     def __init__(self, world: Simulator) -> None:
         self._world = world
-        self.meetings: Meetings | None = None
+        self.watcher = Watcher(world)
         self._excused: dict[int, Hold] = {}
         self._tokens: dict[tuple[str, int], int] = {}
         self._seen: dict[int, tuple[Hold, int]] = {}
@@ -84,12 +84,30 @@ class Judge:
     def lost_on_server(self, which: Callable[[Hold], bool]) -> None:
         """Note that the server is losing each hold of *which*, and its client cannot know."""
         dump = self._world.network.view()
+        self.watcher.lost()
         for client in self._world.clients:
             for hold in list(client.session.live):
                 told = hold.place is not None and hold.place.told not in (None, LOOK)
-                there = hold.holder in holders(hold.lock, dump)  # perhaps it will be told so
+                there = self.left(hold, dump) is not None  # perhaps it will be told so
                 if (there or hold.entries or hold.valid_until or told) and which(hold):
                     self._excused[id(hold)] = hold
+
+    def left(self, hold: Hold, dump: Dump) -> float | None:
+        """Return the least seconds that are left of *hold* on the server; None if it is not there."""
+        lock = hold.lock
+        if isinstance(lock, Permits):
+            return self.watcher.left(hold, dump)
+        value: Any = dump[lock.key].value if lock.key in dump else {}
+        values = lock._fields if isinstance(lock, GroupLock) else ()
+        has_all = all(value.get(each.encode()) == hold.holder.encode() for each in values)
+        if not has_all or hold.holder not in holders(lock, dump):
+            return None
+        # The key of a group lasts for the longest lease of several holds.
+        return 0.0 if values else (dump[lock.key].ttl or 0) / 1000
+
+    def excused(self, hold: Hold) -> bool:
+        """Return whether the server has lost *hold*, and its client may not know."""
+        return id(hold) in self._excused
 
     def late(self, who: str, seconds: float) -> None:
         """Look whether a call of *who* may end *seconds* after its time was over."""
@@ -103,11 +121,12 @@ class Judge:
     def ran(self, call: Eval[object], before: Dump, after: Dump, reply: object) -> None:
         """Look at what *call* did."""
         name, lock = call.script.name, self._world.locks.get(call.keys[0])
-        if self.meetings is not None and not isinstance(reply, Exception):
-            self.meetings.ran(call, before, after)
+        if isinstance(reply, Exception):
+            return
+        self.watcher.ran(call, before, after)
         if name == "condition_notify" and isinstance(reply, int):
             self.moved += reply
-        if lock is None or isinstance(reply, Exception):
+        if lock is None:
             return
         if name == "election_ask" and lock.queue not in call.keys:
             return  # a first try: it takes what is free
@@ -273,8 +292,9 @@ class Judge:
         dump = self._world.network.view()
         self._server(dump)
         self._clients(dump)
+        self.watcher.after_step(dump)
         for lock in self._world.locks.values():
-            self._ghosts(lock, dump)
+            self.ghosts(lock, holders(lock, dump), members(lock, dump))
             if lock.queues or isinstance(lock, (FairLock, GroupLock)):
                 self._waited_for(lock, dump)
 
@@ -289,7 +309,8 @@ class Judge:
                 self._world.fail(f"{key!r} has several holders: {stored}")
             if len(writers) > 1 or (inside == [] and key in self._world.locks):
                 self._world.fail(f"{key!r} has {writers} as its writers: {stored}")
-            if stored.ttl is None and not key.startswith(LASTING):
+            lasts = key.startswith(LASTING) or key in self.watcher.lasting
+            if stored.ttl is None and not lasts:
                 self._world.fail(f"{key!r} has no TTL: {stored}")
 
     def _clients(self, dump: Dump) -> None:
@@ -305,16 +326,18 @@ class Judge:
                     and not client.paused_since(world.now - 0.1)
                 ):
                     world.fail(f"nobody was told that {hold!r} is lost")
-                if not hold.valid(now) or id(hold) in self._excused:
+                if not hold.valid(now) or self.excused(hold):
                     continue
                 valid.setdefault(hold.lock.key, []).append(hold)
-                if hold.holder not in holders(hold.lock, dump) or not has_all(hold, dump):
+                left = self.left(hold, dump)
+                if left is None or left < 0:
                     world.fail(f"the server does not have {hold!r}")
                 if hold.token is not None:
                     self._token(hold, hold.token)
                 if isinstance(hold.lock, Election):
                     self._announced(hold, hold.lock, dump)
-                if world.schedule.benign and not any(p.acting for p in client.processes):
+                acting = any(process.acting for process in client.processes)
+                if world.schedule.benign and not (acting or hold.of_permits):
                     self._depth(client, hold, dump)
         for several in valid.values():
             for one, other in combinations(several, 2):
@@ -348,50 +371,54 @@ class Judge:
             self._world.fail(f"{hold!r} has token {token} after {self._tokens[place]}")
         self._tokens[place] = token
 
-    def _ghosts(self, lock: Lock, dump: Dump) -> None:
-        """Look for a holder or member of a living client that is no hold of it any more."""
+    def ghosts(self, lock: Lock, inside: Collection[str], standing: Collection[str]) -> None:
+        """Look whether who is *inside* or *standing* at *lock* is a hold of its client.
+
+        Those of dead clients are not, and each shall know that it is inside.
+        """
         known = {
-            hold.holder: hold
+            hold.member: hold
             for client in self._world.clients
             for hold in client.session.live
             if hold.over is None and not (hold.entries and hold.renewed and not hold.claimed())
         }
-        there = {*holders(lock, dump), *members(lock, dump)}
         dead = {
             client.session.client_id
             for client in self._world.clients
             if client.crashed or client.unaware()  # what a failover brought back ends by itself
         }
-        for each in there - (self._returned - {*holders(lock, dump)}):
+        for each in {*inside, *standing} - (self._returned - {*inside}):
             # Nobody waits longer than a short lease for copies: they end by themselves.
             if each not in known and client_of(each) not in dead and "/" not in each:
-                self._lasts(("ghost", lock.key, each), self._ghost, f"{each} is left at {lock!r}")
-        for each in holders(lock, dump):
+                self.lasts(("ghost", lock.key, each), self._ghost, f"{each} is left at {lock!r}")
+        for each in inside:
             hold = known.get(each)
             if hold is not None and hold.place is not None and not hold.valid_until:
                 bound = TRIPS * self._world.latency[1] if self._world.schedule.benign else GHOST
                 text = f"{each} does not know that it has {lock!r}"
                 hears = bool(hold.lock.session.publish)
-                self._lasts(("granted", each), bound + (0.0 if hears else DEAF), text)
+                self.lasts(("granted", each), bound + (0.0 if hears else DEAF), text)
                 if self._deaf_only and hears and hold.lease >= GRANT:
-                    self._lasts(("told", each), MESSAGE, text, faults=True)
+                    self.lasts(("told", each), MESSAGE, text, faults=True)
+
+    def waiting(self) -> Iterator[Hold]:
+        """Return who waits in a line of a client that runs."""
+        for client in self._world.clients:
+            if not client.crashed and not client.paused:
+                for hold in [*client.session.live, *client.session.calls]:
+                    if hold.place is not None and hold in hold.place.line.waiters:
+                        yield hold
 
     def _waited_for(self, lock: Lock, dump: Dump) -> None:
         """Look whether *lock* is free for too long while somebody waits for it."""
-        waits = any(
-            hold.place is not None and hold in hold.place.line.waiters
-            for client in self._world.clients
-            if not client.crashed and not client.paused
-            for hold in client.session.live
-            if hold.lock.key == lock.key
-        )
+        waits = any(hold.lock.key == lock.key for hold in self.waiting())
         if waits and lock.key not in dump and not self._world.network.unreachable:
             bound = LONGEST_POLL + 1.5 + (0.0 if lock.queues else FAIR_WAIT)
-            self._lasts(("free", lock.key), bound, f"{lock!r} is free and waited for")
+            self.lasts(("free", lock.key), bound, f"{lock!r} is free and waited for")
         else:
-            self._since.pop(("free", lock.key), None)
+            self.lasts_no_more(("free", lock.key))
 
-    def _lasts(self, what: object, bound: float, text: str, *, faults: bool = False) -> None:
+    def lasts(self, what: object, bound: float, text: str, *, faults: bool = False) -> None:
         """Fail if *what* was seen at each step for *bound* seconds without faults, or with them."""
         world = self._world
         began, last = self._since.get(what, (world.now, -1))
@@ -401,6 +428,10 @@ class Judge:
         if world.now - (began if faults else max(began, world.disturbed_at)) > bound:
             world.fail(f"for {world.now - began:.3f} s: {text}")
 
+    def lasts_no_more(self, what: object) -> None:
+        """Note that *what* is not seen now."""
+        self._since.pop(what, None)
+
     # The end.
 
     def at_rest(self) -> None:
@@ -408,7 +439,7 @@ class Judge:
         world, dump = self._world, self._world.network.view()
         if world.schedule.benign and self.moved != self.woken:
             world.fail(f"{self.moved} were notified, and {self.woken} woke")
-        kept = {fence_token(key) for key in world.locks}
+        kept = {*map(fence_token, world.locks), *self.watcher.lasting}
         dead = {client.session.client_id for client in world.clients if client.crashed}
         for lock in world.locks.values():  # the next one that asks removes the dead of its queue
             if {
@@ -421,13 +452,13 @@ class Judge:
                 kept |= {key} if {client_of(each.decode()) for each in standing} <= dead else set()
         if left := [each for each in dump.keys() - kept if not each.startswith(STAYING)]:
             world.fail(f"the server still has {sorted(left)}")
-        if self.meetings is not None:
-            self.meetings.at_rest()
+        self.watcher.at_rest(dump)
         if channels := world.network.channels():
             world.fail(f"somebody still listens to {channels}")
         for client in world.clients:
             session = client.session
-            tables = (session.live, session.garbage.dead, session.garbage.unreleased, session.lines)
+            garbage = session.garbage
+            tables = (session.live, session.calls, garbage.dead, garbage.unreleased, session.lines)
             if not client.crashed and any(tables):
                 world.fail(f"{client} still has {tables}")
             if not client.crashed and (places := session.queues.places):
@@ -442,13 +473,6 @@ def client_of(holder: str) -> str:
 def writes(holder: str) -> bool:
     """Return whether *holder* has the write side of a lock."""
     return holder.endswith(WRITES)
-
-
-def has_all(hold: Hold, dump: Dump) -> bool:
-    """Return whether *hold* has all values, if its lock is one of a group."""
-    value: Any = dump[hold.lock.key].value
-    fields = hold.lock._fields if isinstance(hold.lock, GroupLock) else ()
-    return all(value.get(each.encode()) == hold.holder.encode() for each in fields)
 
 
 def holders(lock: Lock, dump: Dump) -> list[str]:

@@ -5,9 +5,8 @@ Requests and replies take time, overtake each other, get lost or come late.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from tests.core.simulator.replicas import confirm, patience
 from tests.core.simulator.timeline import IDLE, Clock, Idle
 from tests.support.model.redis_model import ModelError, RedisModel
 
@@ -16,6 +15,7 @@ from interlock.errors import InterlockError, ServerUnavailableError, WrongTypeEr
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tests.core.simulator.client import Connection
     from tests.core.simulator.schedule import Fault
     from tests.core.simulator.timeline import Timeline
     from tests.support.model.redis_model import Stored
@@ -75,7 +75,6 @@ class Exchange:
         """Send it; answer within *timeout*."""
         timeline, network = self._network.timeline, self._network
         kind = fault.kind if fault is not None else None
-        timeout += patience(self.calls)
         seconds = fault.seconds if fault is not None else 0.0
         timeline.after(timeout, lambda: self._fail(f"no reply in {timeout:g} s", sent=True))
         if network.unreachable and timeline.random.random() < REFUSED:
@@ -103,9 +102,8 @@ class Exchange:
         names = " ".join(call.script.name for call in self.calls)
         replies = [network.run(call) for call in self.calls]
         timeline.note(network.where, _Ran(names, self._who, replies))
-        network.overseer.check()
+        network.check()
         delay = network.latency()
-        delay += confirm(network.replicas, self.calls, replies, network.where)
         if kind in ("drop reply", "duplicate"):
             timeline.after(delay + seconds, lambda: self._fail("connection reset", sent=True))
             return IDLE
@@ -119,12 +117,6 @@ class Exchange:
         if self._network.generation != self._generation:
             return self._fail("connection reset", sent=True)
         return IDLE if self._network.unreachable else self._finish(replies)
-
-    def refuse(self, code: str) -> Idle | None:
-        """Answer that the server let nobody in, for the reason *code*."""
-        if self._answered:
-            return IDLE
-        return self._finish(ServerUnavailableError(code, code=code, sent=False, transient=True))
 
     def _fail(self, why: str, *, sent: bool) -> Idle | None:
         if self._answered:
@@ -141,26 +133,6 @@ class Exchange:
         return IDLE
 
 
-class Subscriber(Protocol):
-    """A subscriber connection, as the server sees it."""
-
-    def deliver(self, channel: str, payload: bytes | None = None) -> None:
-        """Bring a message."""
-        ...
-
-    def cut(self) -> None:
-        """Break."""
-        ...
-
-
-class Overseer(Protocol):
-    """Who watches the scripts that run; the simulator."""
-
-    def check(self) -> None:
-        """Check the invariants: a script has run."""
-        ...
-
-
 class Network:
     """The server and the way to it.
 
@@ -168,17 +140,14 @@ class Network:
         where: what the server is called.
         timeline: the simulation's time.
         latency: seconds that one way takes at least and at most.
-        overseer: told of what runs.
+        check: looks whether all is well after what has run.
 
     Attributes:
         server: the model.
         lossy_until: messages published before that time are lost.
         dilatory_until: messages published before that time come late, and some of them twice.
         generation: how often the server was restarted.
-        replicas: seconds after which each of its replicas has what it wrote; infinite for one that
-            stands still.
         travelling: what has been sent and not arrived.
-        viewed_at: when `view` last found a change.
     """
 
     def __init__(
@@ -186,21 +155,19 @@ class Network:
         where: str,
         timeline: Timeline,
         latency: tuple[float, float],
-        overseer: Overseer,
+        check: Callable[[], None],
     ) -> None:
         self.where = where
         self.timeline = timeline
         low, high = latency
         self._least, self._spread = low, high - low
         self._random = timeline.random.random
-        self.overseer = overseer
+        self.check = check
         self._down_until = 0.0
         self.lossy_until = self.dilatory_until = 0.0
         self.generation = 0
-        self.replicas: list[float] = []
         self.travelling: dict[Exchange, None] = {}
-        self._subscribed: dict[str, dict[Subscriber, None]] = {}
-        self.viewed_at = 0.0
+        self._subscribed: dict[str, dict[Connection, None]] = {}
         self._viewed: dict[bytes, Stored] | None = None
         self._view: dict[str, Stored] = {}
         self._texts: dict[bytes, str] = {}
@@ -242,18 +209,14 @@ class Network:
         except ModelError as error:
             return _meaning(error, call)
 
-    def dump(self) -> dict[str, Stored]:
-        """Return what is stored, by key."""
-        return {key.decode(): stored for key, stored in self.server.dump().items()}
-
     def view(self) -> dict[str, Stored]:
         """Return what is stored, by key: the same object until it changes.
 
-        TTLs are as of `viewed_at`.
+        TTLs are as of that change.
         """
         stored = self.server.view()
         if stored is not self._viewed:
-            self._viewed, self.viewed_at = stored, self.timeline.now
+            self._viewed = stored
             texts = self._texts
             self._view = {
                 texts.get(key) or texts.setdefault(key, key.decode()): value
@@ -278,10 +241,10 @@ class Network:
         self.server.execute("FLUSHALL")
         self.drop_subscribers()
 
-    def remove(self, key: str) -> None:
-        """Remove *key*, as an operator does."""
-        self.timeline.note(self.where, f"is told by an operator to remove {key!r}")
-        self.server.execute("DEL", key)
+    def remove(self, *keys: str) -> None:
+        """Remove *keys*, as an operator does."""
+        self.timeline.note(self.where, f"is told by an operator to remove {keys}")
+        self.server.execute("DEL", *keys)
 
     def drop_subscribers(self) -> None:
         """Cut every subscriber connection."""
@@ -290,18 +253,18 @@ class Network:
         for subscriber in subscribers:
             subscriber.cut()
 
-    def subscribe(self, channel: str, subscriber: Subscriber) -> None:
+    def subscribe(self, channel: str, subscriber: Connection) -> None:
         """Send messages of *channel* to *subscriber*."""
         self._subscribed.setdefault(channel, {})[subscriber] = None
 
-    def unsubscribe(self, channel: str, subscriber: Subscriber) -> None:
+    def unsubscribe(self, channel: str, subscriber: Connection) -> None:
         """Send it no more of them."""
         several = self._subscribed.get(channel, {})
         several.pop(subscriber, None)
         if not several:
             self._subscribed.pop(channel, None)
 
-    def forget(self, subscriber: Subscriber) -> None:
+    def forget(self, subscriber: Connection) -> None:
         """Drop every subscription of *subscriber*, whose connection is gone."""
         for channel in list(self._subscribed):
             self.unsubscribe(channel, subscriber)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from tests.core.simulator.schedule import Interrupted, delay_request
 from tests.core.simulator.timeline import IDLE, Idle
 
-from interlock._core.locks.base import Acquire
 from interlock._core.locks.release import held_by, hold_of
 from interlock._core.model.effects import NEVER, Batch, Listen, Wait
 from interlock._core.model.hold import Owner
@@ -54,7 +53,6 @@ class Process:
         self.error: BaseException | None = None
         self._running = program(self)
         self._turn = self.effects = 0
-        self._began, self._due_by = 0.0, NEVER
         self._exchange: Exchange | None = None
         client.after(0, lambda: self._go(None, None))
 
@@ -69,48 +67,52 @@ class Process:
         self, lock: Lock, timeout: float | None = None, lease: float | None = None
     ) -> Op[Hold | None]:
         """Acquire *lock*; return the hold, or None after *timeout* seconds."""
-        client, self._began = self.client, self.client.now
-        self._due_by = NEVER if timeout is None else client.clock() + timeout
-        hold: Hold | None = yield from self._perform(
-            Acquire().of(lock, self.owner, self._due_by, lease)
-        )
+        until = self.until(timeout)
+        step = lock.acquiring().of(lock, self.owner, until, lease)
+        hold: Hold | None = yield from self.perform(step, until)
         return hold
 
     def release(self, lock: Lock) -> Op[None]:
         """Release *lock* once."""
-        yield from self._perform(held_by(lock, self.owner).release())
+        yield from self.perform(held_by(lock, self.owner).release())
 
     def extend(self, lock: Lock, lease: float) -> Op[None]:
         """Keep *lock* for at least *lease* seconds."""
-        yield from self._perform(held_by(lock, self.owner).extend(lease))
+        yield from self.perform(held_by(lock, self.owner).extend(lease))
 
-    def perform(self, step: Step[Any]) -> Op[Any]:
-        """Perform *step*."""
-        self._began = self.client.now
-        return self._perform(step)
+    def until(self, timeout: float | None) -> float:
+        """Return the end of *timeout* seconds from now, by its client's clock."""
+        return NEVER if timeout is None else self.client.clock() + timeout
 
-    def wait_for(self, condition: Condition, timeout: float) -> Op[bool]:
-        """Wait for *condition*; return whether it was notified within *timeout* seconds."""
-        client, self._began = self.client, self.client.now
-        step = WaitFor(condition, self.owner, client.clock() + timeout)
-        self.acting = True
+    def perform(self, step: Step[Any], until: float = NEVER) -> Op[Any]:
+        """Perform *step*, which is to end by the time *until*, as drivers and faces do."""
+        client, began, self.acting = self.client, self.client.now, True
         try:
             try:
-                notified: bool = yield from self._carry(step)
+                result = yield from self._carry(step)
             except Interrupted:
-                yield from step.undo()
+                if isinstance(step, WaitFor):
+                    yield from step.undo()
                 raise
         except BaseException:
             step.give_up()
             raise
         finally:
             self.acting = False
-        client.world.judge.woken += notified
+        if not client.paused_since(began):
+            client.world.judge.late(self.name, client.clock() - until)
+        return result
+
+    def wait_for(self, condition: Condition, timeout: float) -> Op[bool]:
+        """Wait for *condition*; return whether it was notified within *timeout* seconds."""
+        step = WaitFor(condition, self.owner, self.until(timeout))
+        notified: bool = yield from self.perform(step)
+        self.client.world.judge.woken += notified
         return notified
 
     def notify(self, condition: Condition, count: int) -> Op[None]:
         """Notify *count* waiters of *condition*."""
-        yield from self._perform(Notify(condition, self.owner, count))
+        yield from self.perform(Notify(condition, self.owner, count))
 
     def sleep(self, seconds: float) -> Op[None]:
         """Let *seconds* pass."""
@@ -119,21 +121,6 @@ class Process:
     def holds(self, lock: Lock) -> bool:
         """Return whether it has *lock*, even if that is lost."""
         return hold_of(lock, self.owner) is not None
-
-    # The driver, and the face's handler.
-
-    def _perform(self, step: Step[Any]) -> Op[Any]:
-        self.acting = True
-        try:
-            result = yield from self._carry(step)
-        except BaseException:
-            step.give_up()
-            raise
-        finally:
-            self.acting, due_by, self._due_by = False, self._due_by, NEVER
-        if not self.client.paused_since(self._began):
-            self.client.world.judge.late(self.name, self.client.clock() - due_by)
-        return result
 
     def _carry(self, step: Step[Any]) -> Op[Any]:
         call, failure = step.begin(), None
@@ -150,11 +137,6 @@ class Process:
         return (yield from step.rest(failure))
 
     # How it runs.
-
-    def interrupt(self) -> None:
-        """Raise `Interrupted` where it is."""
-        if not self.ended:
-            self._go(None, Interrupted())
 
     def kill(self) -> None:
         """End it, as if its generator were dropped: a face gives up then."""

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tests.core.simulator import Simulator
-from tests.core.simulator.judge import FAIR_WAIT
+from tests.core.simulator.meetings import meet
 from tests.core.simulator.schedule import Interrupted, Kind, Schedule
 
 from interlock._core.locks.base import Lock
@@ -25,7 +25,6 @@ from interlock._core.objects.condition import ALL, Condition
 from interlock._core.objects.election import Election
 from interlock.backoff import ExponentialBackoff
 from interlock.errors import InterlockError
-from interlock.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -33,6 +32,9 @@ if TYPE_CHECKING:
     from tests.core.simulator.process import Process
 
     from interlock._core.upkeep.session import Session
+
+    Make = Callable[[Session, str, str], Lock]
+    Take = Callable[..., Generator[Any, Any, None]]
 
 
 def _spin(session: Session, name: str, key: str) -> Lock:
@@ -43,19 +45,6 @@ def _election(session: Session, name: str, key: str) -> Lock:
     return Election(session, name, key, None, lambda: ("host", 1))
 
 
-KINDS: Mapping[str, Sequence[Callable[[Session, str, str], Lock]]] = {
-    "lock": [Lock],
-    "fenced": [FencedLock],
-    "spin": [_spin],
-    "election": [_election],
-    "readers": [ReadLock, ReadLock, WriteLock],
-    "fair": [FairLock],
-    "group": [partial(GroupLock, values=values) for values in (["a", "b"], ["b"], ["b", "c"])],
-    "condition": [Lock],
-    "fenced condition": [FencedLock],
-    "write condition": [WriteLock],
-}
-"""By name: what one of is chosen for each turn. Those with a condition wait and notify."""
 EFFECT_FAULTS: Mapping[Kind, float] = {
     "drop request": 0.01,
     "drop reply": 0.02,
@@ -90,40 +79,17 @@ PROFILES = (
 ROUNDS = 6
 
 
-def prepare(seed: int, kind: str) -> Simulator:
-    """Return a simulation of random clients and programs."""
-    world = Simulator(seed, PROFILES[seed % len(PROFILES)])
-    random = world.random
-    names = [f"{kind}:{number}" for number in range(random.randint(1, 2))]
-    benign = world.schedule.benign
+def _use(makes: Sequence[Make], take: Take, world: Simulator) -> None:
+    """Let random processes *take* turns at one or two locks, each of which one of *makes* makes."""
+    random, benign = world.random, world.schedule.benign
+    names = [f"name:{number}" for number in range(random.randint(1, 2))]
 
-    def program(me: Process) -> Generator[Any, Any, None]:
-        locks = [make(me.client.session, name, name) for name in names for make in KINDS[kind]]
+    def begin(me: Process) -> Callable[[], Generator[Any, Any, None]]:
+        locks = [make(me.client.session, name, name) for name in names for make in makes]
         world.locks.update({lock.key: lock for lock in locks if lock.key not in world.locks})
-        for _ in range(ROUNDS):
-            yield from me.sleep(random.random() ** 3)
-            try:
-                turn = _news if kind.endswith("condition") else _turn
-                yield from turn(me, random.choice(locks), benign=benign)
-            except (InterlockError, Interrupted) as error:
-                if benign:
-                    world.fail(f"without any fault {me.name} got {error!r}")
+        return lambda: take(me, random.choice(locks), benign=benign)
 
-    without_messages = random.choice((0.0, 0.0, 0.5, 1.0))
-    for _ in range(random.randint(2, 4)):
-        client = world.client(
-            Options(
-                lease=random.choice((2.0, 6.0, 12.0)),
-                command_timeout=0.5,
-                outage_timeout=2.0,
-                fair_wait=FAIR_WAIT,
-            )
-        )
-        if random.random() < without_messages:
-            client.session.publish = ""
-        for _ in range(random.randint(1, 3)):
-            client.spawn(program)
-    return world
+    world.populate(begin, ROUNDS)
 
 
 def _turn(me: Process, lock: Lock, *, benign: bool) -> Generator[Any, Any, None]:
@@ -188,6 +154,23 @@ def _give_back(me: Process, lock: Lock) -> Generator[Any, Any, None]:
         yield from me.sleep(me.random.random() ** 6)
 
 
+GROUPS = [partial(GroupLock, values=values) for values in (["a", "b"], ["b"], ["b", "c"])]
+KINDS: Mapping[str, Callable[[Simulator], None]] = {
+    "lock": partial(_use, [Lock], _turn),
+    "fenced": partial(_use, [FencedLock], _turn),
+    "spin": partial(_use, [_spin], _turn),
+    "election": partial(_use, [_election], _turn),
+    "readers": partial(_use, [ReadLock, ReadLock, WriteLock], _turn),
+    "fair": partial(_use, [FairLock], _turn),
+    "group": partial(_use, GROUPS, _turn),
+    "condition": partial(_use, [Lock], _news),
+    "fenced condition": partial(_use, [FencedLock], _news),
+    "write condition": partial(_use, [WriteLock], _news),
+    "barrier": meet,
+}
+"""By name: what fills a world with processes that use objects of the kind."""
+
+
 def play(seed: int, kind: str) -> Simulator:
     """Run one simulation to its end.
 
@@ -195,7 +178,8 @@ def play(seed: int, kind: str) -> Simulator:
         InvariantError: something happened that must not.
         StepBudgetError: it did not come to rest.
     """
-    world = prepare(seed, kind)
+    world = Simulator(seed, PROFILES[seed % len(PROFILES)])
+    KINDS[kind](world)
     world.run()
     return world
 
