@@ -147,13 +147,13 @@ GROUPS = {
     ),
     21: Group(
         "one that does not listen is next, or keeps its place",
-        f"{_LOCKS} objects/test_queues.py ",
+        f"{_LOCKS} objects/test_queues.py {_SIM}",
     ),
     22: Group(
         "more permits are granted than fit, or one twice",
         "objects/test_permits.py objects/test_queues.py semaphore/test_semaphore_plain.py "
         "semaphore/test_semaphore_leased.py "
-        f"core/test_counters.py {_PERMITS}",
+        f"core/test_counters.py {_PERMITS} {_SIM}",
     ),
     23: Group(
         "a fenced grant has an older token",
@@ -249,6 +249,10 @@ GROUPS = {
     47: Group(
         "a barrier lets pass who may not, or holds who may",
         "core/test_barriers.py objects/test_barriers.py core/test_simulated.py",
+    ),
+    48: Group(
+        "a latch or an event counts, opens or closes as it should not, or a waiter misses it",
+        f"core/test_counters.py objects/test_events_and_latches.py {_SIM}",
     ),
 }
 
@@ -349,6 +353,8 @@ MUTANTS = (
        Condition("string sub found 2 1 1", "false")),
     _m(21, "one that let its permits expire keeps its places", "_core/parts/permits",
        Condition("late called client", "false")),
+    _m(22, "permits are taken for ever", "_core/parts/permits",
+       Call("zadd", "redis.call('zadd', $1, '9000000000000', $3)")),
     _m(22, "permits run below zero", "_core/semaphore_acquire",
        Value("left", "math.max($0, 0)")),
     _m(22, "a call that nobody owns counts twice", "_core/parts/once",
@@ -379,6 +385,7 @@ MUTANTS = (
        Condition("how undo", "false")),
     _m(25, "one that gives up keeps its place for permits", "_core/parts/permits_release",
        Call("zrem", "0")),
+    _m(26, "permits that are given back wake nobody", "_core/semaphore_change", _SILENT),
     _m(26, "who finds a gate open tells nobody", "_core.objects.gate:Waiting._look",
        Call("look_all", "None")),
     _m(27, "each waiter at a gate looks", "_core.objects.gate:Waiting._may_go", Result("False")),
@@ -497,4 +504,16 @@ MUTANTS = (
     _m(47, "a party that gives up stays", "_core.objects.barrier:Arrive.give_up", Body("pass")),
     _m(47, "only a message ends a wait", "_core.objects.barrier:Arrive._pause",
        Body("return 3600.0")),
+    _m(48, "a latch counts down by two", "_core/latch_count_down",
+       Call("decr", "redis.call('decrby', $1, 2)")),
+    _m(48, "a latch that has a count is set again", "_core/latch_try_set",
+       Call("set", "redis.call('set', $1, $2)", which=0)),
+    _m(48, "a latch that opens wakes nobody", "_core/latch_count_down", _SILENT),
+    _m(48, "a waiter misses an opening after which it is closed at once",
+       "_core.objects.count_down_latch:CountDownLatch.lets", Result("state.left <= 0")),
+    _m(48, "an event that is set wakes nobody", "_core/event_change", _SILENT),
+    _m(48, "an event stays set", "_core/event_change",
+       Call("set", "redis.call('exists', $1)", which=2)),
+    _m(48, "a waiter misses a setting after which it is cleared at once",
+       "_core.objects.event:Event.lets", Condition("state mark None", "False")),
 )  # fmt: skip

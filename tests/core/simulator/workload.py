@@ -12,7 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tests.core.simulator import Simulator
+from tests.core.simulator.counters import count, open_latch, set_event
 from tests.core.simulator.meetings import meet
+from tests.core.simulator.permits import lend, limit
 from tests.core.simulator.schedule import Interrupted, Kind, Schedule
 
 from interlock._core.locks.base import Lock
@@ -167,6 +169,11 @@ KINDS: Mapping[str, Callable[[Simulator], None]] = {
     "fenced condition": partial(_use, [FencedLock], _news),
     "write condition": partial(_use, [WriteLock], _news),
     "barrier": meet,
+    "limited": limit,
+    "leased": lend,
+    "semaphore": count,
+    "latch": open_latch,
+    "event": set_event,
 }
 """By name: what fills a world with processes that use objects of the kind."""
 
