@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from interlock._core.objects.named import Named
 from tests.core.simulator.judge import TRIPS, client_of
 from tests.core.simulator.schedule import Interrupted
 from tests.core.simulator.watcher import Watcher, zset
@@ -20,7 +21,6 @@ from interlock._core.model.names import (
     permit_leases,
 )
 from interlock._core.objects.leased_number import LeasedNumber
-from interlock._core.objects.named import Named
 from interlock._core.objects.permits import LeasedPermits, LimitedPermits, Permits
 from interlock._core.queue.places import COURTESY, LONGEST_POLL
 from interlock.errors import InterlockError

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from interlock._core.model.effects import GRACE, NEVER
 from interlock._core.model.names import check_channel, latch_channel, latch_ending, latch_total
 from interlock._core.objects.gate import Gate
 from interlock._core.scripts.gate import LATCH_CHANGE, LATCH_COUNT, LATCH_QUERY
@@ -78,10 +79,13 @@ class CountDownLatch(Gate):
         # One that has an idle time may have ended by itself.
         return (self.number or "") if self.idle or self.unset else ""
 
-    def prepare(self) -> Op[None] | None:
+    def prepare(self, until: float = NEVER) -> Op[None] | None:
         """Return what sets the count that the code names, unless this client has done that."""
         count = self._to_set()
-        return self.change("set up", count, then=self._told).rest(None) if count else None
+        if not count:
+            return None
+        until = max(until, self.session.clock() + GRACE)
+        return self.change("set up", count, then=self._told).rest(None, until)
 
     def _told(self, found: int) -> None:
         """Warn if the latch was set up with another count.

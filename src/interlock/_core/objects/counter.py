@@ -255,11 +255,11 @@ class Carried(Step[R]):
             self._then(answer)
         return True
 
-    def rest(self, failure: Exception | None) -> Op[R]:
-        """Send it again after *failure*."""
+    def rest(self, failure: Exception | None, until: float = NEVER) -> Op[R]:
+        """Send it until it is answered, or the time is *until*; again after *failure*."""
         call, session = self.call, self._counter.session
         try:
-            answer = yield from session.persist(self._made(), NEVER, call, failure)
+            answer = yield from session.persist(self._made(), until, call, failure)
         except InterlockError as error:
             if not (call.asking or call.resent or getattr(error, "transient", False)):
                 call.over = ENDED  # the server has refused it

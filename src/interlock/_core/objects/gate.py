@@ -55,8 +55,9 @@ class Gate(Number):
         del unseen
         return state.left <= 0 or (state.mark is not None and state.mark != came.mark)
 
-    def prepare(self) -> Op[None] | None:
-        """Return what comes before the first look; None for nothing."""
+    def prepare(self, until: float = NEVER) -> Op[None] | None:
+        """Return what comes before the first look, and has time *until* then; None for nothing."""
+        del until
         return None
 
     def wait(self, deadline: float) -> Waiting:
@@ -86,7 +87,7 @@ class Waiting(Step[bool]):
 
     def begin(self) -> Eval[State] | None:
         """Return the first look, which everybody makes: an earlier opening is not for him."""
-        self._before = self._gate.prepare()
+        self._before = self._gate.prepare(self._deadline)
         self._seen_at = self._gate.session.clock()
         return self._gate.looking() if self._before is None else None
 
