@@ -7,27 +7,16 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import Kind, Stage
+from tests.lock.lock_like import Kind, stage_of
 
-from interlock import AcquireTimeoutError, ConfigError, NotHeldError
+from interlock import AcquireTimeoutError, ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from tests.lock.lock_like import Stage
 
-    import redis
-    from tests.lock.lock_like import Face
-
-LIMITED = Kind("limited", lambda client, name, n=2, **options: client.limited(name, n, **options))
-
-
-@pytest.fixture
-async def stage(
-    face: Face, loaded: redis.Redis, redis_url: str, patient: None
-) -> AsyncIterator[Stage]:
-    """Give the limit on each face in turn."""
-    set_up = Stage(face, LIMITED, redis_url, loaded)
-    yield set_up
-    await set_up.end()
+stage = stage_of(
+    Kind("limited", lambda client, name, n=2, **options: client.limited(name, n, **options))
+)
 
 
 def free(stage: Stage, n: int = 2) -> int:
@@ -56,16 +45,6 @@ async def _open(stage: Stage, owner: Any, limit: Any, blocks: contextlib.AsyncEx
     permit = await owner.do(stage.face.enter, limit)
     blocks.push_async_callback(stage.owner().do, leave, None, None, None)
     return permit
-
-
-async def test_blocks_by_hand(stage: Stage) -> None:
-    """The special methods can be called by hand; one leave too many raises NotHeldError."""
-    owner, limit = stage.owner(), stage.lock(stage.client())
-    await owner.do(stage.face.enter, limit)
-    await owner.do(stage.face.leave, limit)
-    assert free(stage) == 2
-    with pytest.raises(NotHeldError):
-        await owner.do(stage.face.leave, limit)
 
 
 async def test_at_most_n_calls_run(stage: Stage) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import Kind, Stage
+from tests.lock.lock_like import KINDS, Stage
 
 import interlock
 from interlock import ConfigError, NotHeldError
@@ -16,21 +16,10 @@ if TYPE_CHECKING:
     import redis
     from tests.lock.lock_like import Face
 
-KINDS = [
-    Kind("lock", lambda client, name: client.lock(name)),
-    Kind("fair", lambda client, name: client.fair_lock(name)),
-    Kind("fenced", lambda client, name: client.fenced_lock(name)),
-    Kind("spin", lambda client, name: client.spin_lock(name)),
-]
 
-
-@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
+@pytest.fixture(params=[kind for kind in KINDS if kind.tickets], ids=lambda kind: kind.name)
 async def stage(
-    request: pytest.FixtureRequest,
-    face: Face,
-    loaded: redis.Redis,
-    redis_url: str,
-    patient: None,
+    request: pytest.FixtureRequest, face: Face, loaded: redis.Redis, redis_url: str, patient: None
 ) -> AsyncIterator[Stage]:
     """Give each kind whose holds can be handed over, on each face in turn."""
     set_up = Stage(face, request.param, redis_url, loaded)

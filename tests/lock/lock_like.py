@@ -11,125 +11,69 @@ import asyncio
 import functools
 import inspect
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import pytest
 import redis
+from tests.objects.kinds import named
 from tests.objects.worlds import ThreadActor
 from tests.support.cards import own_keys
-from tests.support.cores import CORES
 from tests.support.patience import given
 from tests.support.renewal import grown, renews_soon
 
 import interlock
 import interlock.asyncio
-from interlock._core.locks.base import Lock
-from interlock._core.locks.ticket import KINDS as TICKET_KINDS
-from interlock._core.objects.permits import Permits
-from interlock.inspection.kinds import KINDS as CATALOGUE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from tests.support.proxy import FaultProxy
 
 
-def _nothing(_: str) -> set[str]:
-    return set()
-
-
 @dataclass(frozen=True)
 class Kind:
-    """One lock-like.
+    """One object.
 
     Attributes:
         name: for the test's id.
-        make: from a client, a name and the options of a factory to the lock.
+        make: from a client, a name and the options of a factory to the object.
         reentrant: whether its owner may take it again.
-        keeps: the keys that stay when the lock *name* is free, as a function of the name.
-        token: the one that the first hold of a name has.
         servers: how many independent ones it takes; *make* is given a client of each.
-        core: the class of the core; of a read/write lock that of the readers.
+        tickets: whether a hold can be handed over to another process.
+        fenced: whether its holds have tokens, whose counter stays.
     """
 
     name: str
     make: Callable[..., Any]
     reentrant: bool = True
-    keeps: Callable[[str], set[str]] = _nothing
-    token: int | None = None
     servers: int = 1
-    core: type[Any] | None = None
+    tickets: bool = False
+    fenced: bool = False
+
+    def keeps(self, name: str) -> set[str]:
+        """Return the keys that stay when the lock *name* is free."""
+        return {f"redisson_lock_token:{{{name}}}"} if self.fenced else set()
 
 
-def _counter(name: str) -> set[str]:
-    return {f"redisson_lock_token:{{{name}}}"}
+def _like(name: str) -> Kind:
+    """Return the lock-like *name* of tests/objects."""
+    row = named(name)
+
+    def make(clients: Any, name: str, **options: Any) -> Any:
+        return row.make(clients if row.servers > 1 else [clients], name, **options)
+
+    return Kind(name, make, row.reentrant, row.servers, row.tickets, row.fenced)
 
 
-def _multi(clients: Sequence[Any], name: str, **options: Any) -> Any:
-    members = [client.lock(name) for client in clients]
-    return clients[0].multi_lock(*members, **options)
-
-
-def _red(clients: Sequence[Any], name: str, **options: Any) -> Any:
-    members = [client.lock(name) for client in clients]
-    return clients[0].red_lock(*members, **options)
-
-
-def _group(client: Any, name: str, **options: Any) -> Any:
-    return client.group_lock(name, ["one", "two"], **options)
-
-
-_MAKERS = {
-    "group_lock": _group,
-    "multi_lock": _multi,
-    "read_write_lock": lambda client, name, **options: (
-        client.read_write_lock(name, **options).write
-    ),
-    "red_lock": _red,
-}
-"""Makers of what takes more than a name, by the name of the factory."""
-_SERVERS = {"multi_lock": 2, "red_lock": 3}
-_APART = {"election"}
-"""Lock-likes that have tests of their own: the leader of an election is no owner."""
-
-
-def kinds() -> Iterator[Kind]:
-    """Yield all lock-likes of the catalogue that one owner holds; a new row there is tested too."""
-    for name, row in CATALOGUE.items():
-        core = CORES[name][0]
-        if name in _APART or not issubclass(core, Lock) or issubclass(core, Permits):
-            continue
-        kind = Kind(
-            "write" if name == "read_write_lock" else name.removesuffix("_lock"),
-            _MAKERS.get(name) or functools.partial(_by_name, name),
-            keeps=_counter if row.token else _nothing,
-            token=1 if row.token else None,
-            servers=_SERVERS.get(name, 1),
-            core=CORES[name][0],
-        )
-        yield kind
-        if "reentrant" in inspect.signature(getattr(interlock.Client, name)).parameters:
-            once = functools.partial(kind.make, reentrant=False)
-            yield replace(kind, name=f"{kind.name}-once", make=once, reentrant=False)
-
-
-def _by_name(factory: str, client: Any, name: str, **options: Any) -> Any:
-    return getattr(client, factory)(name, **options)
-
-
-KINDS = list(kinds())
-"""All that the generic cases run over: one owner at a time holds such a lock."""
-READ = Kind(
-    "read",
-    lambda client, name, **options: client.read_write_lock(name, **options).read,
-    core=CORES["read_write_lock"][0],
-)
+KINDS = [
+    *map(_like, ("lock", "lock-once", "fair", "fenced", "spin", "write", "group", "multi", "red"))
+]
+"""Lock-likes that one owner at a time holds."""
+READ = _like("read")
 ON_ONE_SERVER = [kind for kind in KINDS if kind.servers == 1]
 OF_ONE_KEY = [kind for kind in (*ON_ONE_SERVER, READ) if kind.reentrant]
 """What one server keeps, and its owner may take again."""
-WITH_TICKETS = [kind for kind in OF_ONE_KEY if kind.core and kind.core.kind in TICKET_KINDS]
-"""What a process can hand over to another one."""
 
 
 class Owner(Protocol):
