@@ -43,7 +43,7 @@ class Mutant:
 _SIM = "core/test_simulated.py"
 _PERMITS = "core/test_permits.py"
 _OWNERS = "objects/test_owners.py objects/test_lock_likes.py"
-_HOLDS = "objects/test_holds_and_losses.py lock/test_lock_holds.py"
+_HOLDS = "objects/test_holds_and_losses.py"
 _LOCKS = (
     "core/test_plain_lock.py core/test_simulated.py core/test_line.py core/test_breaking.py "
     "core/test_permits.py"
@@ -122,7 +122,7 @@ GROUPS = {
     ),
     15: Group(
         "the last in line is first, or a newcomer passes those who stand",
-        f"{_LOCKS} objects/test_queues.py objects/test_sharing.py fair/test_fair_order.py {_SIM}",
+        f"{_LOCKS} objects/test_queues.py objects/test_sharing.py objects/alone/test_fair_lock.py {_SIM}",
     ),
     16: Group(
         "who stands and finds the lock free takes it",
@@ -134,7 +134,7 @@ GROUPS = {
     ),
     18: Group(
         "a waiter starts with a message from before its refusal",
-        f"{_LOCKS} election/test_election.py {_SIM}",
+        f"{_LOCKS} objects/alone/test_election.py {_SIM}",
     ),
     19: Group(
         "a grant counts from the arrival of its message",
@@ -151,13 +151,13 @@ GROUPS = {
     ),
     22: Group(
         "more permits are granted than fit, or one twice",
-        "objects/test_permits.py objects/test_queues.py semaphore/test_semaphore_plain.py "
-        "semaphore/test_semaphore_leased.py "
+        "objects/test_permits.py objects/test_queues.py objects/alone/test_semaphore.py "
+        "objects/alone/test_leased_semaphore.py "
         f"core/test_counters.py {_PERMITS} {_SIM}",
     ),
     23: Group(
         "a fenced grant has an older token",
-        f"objects/test_tokens_and_tickets.py fenced/test_fenced_token.py election/test_election.py {_SIM}",
+        f"objects/test_tokens_and_tickets.py objects/alone/test_fenced_lock.py objects/alone/test_election.py {_SIM}",
     ),
     24: Group("a grant or a hold is not prolonged", f"{_LOCKS} {_HOLDS} {_SIM}"),
     25: Group(
@@ -169,7 +169,7 @@ GROUPS = {
         "only a message wakes, or none does",
         f"{_LOCKS} objects/test_queues.py objects/test_permits.py objects/test_events_and_latches.py "
         "faults/test_fault_messages.py "
-        "election/test_election.py "
+        "objects/alone/test_election.py "
         f"{_SIM}",
     ),
     27: Group(
@@ -183,17 +183,16 @@ GROUPS = {
     29: Group("a forced release leaves a mark", _LOCKS),
     30: Group(
         "a release that the server refuses leaves the lock held",
-        "faults/test_fault_memory.py core/test_scripts.py",
+        "objects/test_holds_and_losses.py core/test_scripts.py",
     ),
     31: Group(
         "readers and writers: together, past each other, or kept out",
-        "core/test_readers_and_writers.py objects/test_sharing.py read_write/test_read_write_lock.py "
-        ""
-        f"read_write/test_read_write_leases.py {_SIM}",
+        "core/test_readers_and_writers.py objects/test_sharing.py objects/alone/test_read_write_lock.py "
+        f"{_SIM}",
     ),
     32: Group(
         "a notification wakes nobody, or two, or is swallowed; a wait ends without the lock",
-        "core/test_conditions.py objects/test_conditions.py condition/test_condition.py "
+        "core/test_conditions.py objects/test_conditions.py objects/alone/test_condition.py "
         "core/test_simulated.py",
     ),
     33: Group(

@@ -1,4 +1,4 @@
-"""The fair lock at a real server; `tests/fair` has the rules of its queue."""
+"""The fair lock at a real server; `tests/objects/alone` has the rules of its queue."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.fair.places import LOCK, Places
+from tests.objects.alone.fair_places import LOCK, Places
 from tests.support.patience import wait_until
 from tests.support.proxy import drop_reply
 

@@ -1,4 +1,4 @@
-"""The group lock at a real server; `tests/group` has what users see."""
+"""The group lock at a real server; `tests/objects/alone` has what users see."""
 
 from __future__ import annotations
 

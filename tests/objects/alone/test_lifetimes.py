@@ -57,25 +57,6 @@ async def test_no_lease_outlasts_its_semaphore(leased: Stage) -> None:
         leased.lock(client, permits=2, idle=9)
 
 
-async def test_an_idle_semaphore_outlasts_each_lease(leased: Stage) -> None:
-    """If the keys would end before a lease does, they are kept as long as that lease.
-
-    Otherwise the number would be set up again while the permit is valid.
-    """
-    owner, client = leased.owner(), leased.client(lease=10)
-    semaphore = leased.lock(client, permits=1, idle=100)
-    assert await owner.do(semaphore.available_permits) == 1
-    leased.redis.pexpire("name", 9_000)
-    permit = await owner.do(semaphore.acquire, lease=100)
-    assert all(60 < each <= 100 for each in ends(leased, "name", LEASES))
-    for target in (permit, permit.ids[0]):
-        for key in ("name", LEASES):
-            leased.redis.pexpire(key, 9_000)
-        await owner.do(semaphore.extend, target, 100)
-        assert all(60 < each <= 100 for each in ends(leased, "name", LEASES))
-    await owner.do(permit.release)
-
-
 async def test_waiters_are_told_of_an_idle_latch_that_has_ended(plain: Stage) -> None:
     """A waiter that could not look in time hears that the latch is gone, not that it is open."""
     client, owners = plain.client(), [plain.owner() for _ in range(2)]
@@ -118,25 +99,3 @@ async def test_what_cannot_end_is_refused(plain: Stage) -> None:
             client.leased_semaphore("name", permits=1, idle=bad)
         with pytest.raises((ConfigError, TypeError), match="idle"):
             client.event("name", idle=bad)
-
-
-async def test_other_data_gets_no_end(plain: Stage) -> None:
-    """A key that is no number keeps what it is, with its end."""
-    plain.redis.set("name", "word")
-    semaphore = plain.lock(plain.client(), permits=1, idle=60)
-    with pytest.raises(Exception, match="name"):
-        await plain.owner().do(semaphore.acquire, timeout=0)
-    assert ends(plain, "name")[0] < 0
-
-
-async def test_what_was_released_without_a_number_ends_too(plain: Stage) -> None:
-    """With ``permits=0`` a release makes the semaphore, with its end."""
-    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=0, idle=20)
-    await owner.do(semaphore.release)
-    plain.redis.delete("name", TOTAL)
-
-    async def released() -> bool:
-        await owner.do(semaphore.release)
-        return ends(plain, "name")[0] > 0
-
-    await until(released, 30, "it has an end")

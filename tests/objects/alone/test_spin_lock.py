@@ -59,20 +59,6 @@ async def test_a_waiter_asks_once_a_pause_and_never_subscribes(
     assert waited_channels(stage.redis) == []
 
 
-async def test_the_exponential_default_grows_quiet(proxy: FaultProxy, stage: Stage) -> None:
-    """Two seconds with the default back-off have some 8 quick tries, then one each 128 ms."""
-    a, b = stage.owner(), stage.owner()
-    lock = stage.lock(stage.client(proxy.url(), card=False))
-    await b.do(lock.locked)
-    proxy.clear_record()
-    await a.do(stage.lock(stage.client()).acquire)
-    assert not await b.do(lock.acquire, timeout=2)
-    # A busy machine may stop the waiter until its time is up: it tries then once more.
-    assert 2 <= proxy.commands["EVALSHA"] <= 8 + 2 / 0.128 + 2
-    # The connection of the renewals, which undoes a late try, has a name.
-    assert set(proxy.commands) <= {"EVALSHA", "CLIENT"}
-
-
 async def test_the_deadline_is_kept_whatever_the_pause(stage: Stage) -> None:
     """A pause longer than the time left is cut short; the last try is made at the deadline."""
     a, b = stage.owner(), stage.owner()

@@ -43,50 +43,18 @@ async def test_a_key_of_another_type_is_one_loss(leased: Stage) -> None:
     leased.redis.delete(leases)
 
 
-async def test_a_permit_is_given_back_once(leased: Stage) -> None:
-    """A wrong release is an error and changes nothing.
-
-    Wrong is a second release, an unknown id, another semaphore's permit, or one of several permits.
-    """
-    owner, client = leased.owner(), leased.client()
-    semaphore, another = leased.lock(client), leased.lock(client, "another")
-    await owner.do(semaphore.try_set_permits, 5)
-    await owner.do(another.try_set_permits, 5)
-    gone, several = await owner.do(semaphore.acquire), await owner.do(semaphore.acquire, 2)
-    elsewhere = await owner.do(another.acquire)
-    await owner.do(semaphore.release, gone)
-    wrong: list[tuple[Any, type[Exception]]] = [
-        (gone, NotHeldError),
-        (gone.ids[0], NotHeldError),
-        ("0" * 32, NotHeldError),
-        ("no id", NotHeldError),
-        (elsewhere, NotHeldError),
-        (elsewhere.ids[0], NotHeldError),
-        (several.ids[0], ConfigError),
-        (7, TypeError),
-        (None, TypeError),
-    ]
-    for what, error in wrong:
-        with pytest.raises(error):
-            await owner.do(semaphore.release, what)
-        with pytest.raises(error):
-            await owner.do(semaphore.extend, what, 60)
-        assert await _counts(owner, semaphore) == (3, 2, 5)
-        assert await _counts(owner, another) == (4, 1, 5)
-
-
 async def test_a_lease_is_prolonged(leased: Stage) -> None:
     """A longer lease keeps the permit longer, also by its id; a shorter one changes nothing."""
     owner, semaphore = leased.owner(), leased.lock(leased.client())
     await owner.do(semaphore.try_set_permits, 3)
-    one = await owner.do(semaphore.acquire, lease=4)
-    two = await owner.do(semaphore.acquire, lease=4)
+    one = await owner.do(semaphore.acquire, lease=2)
+    two = await owner.do(semaphore.acquire, lease=2)
     three = await owner.do(semaphore.acquire)
     await owner.do(one.extend, 60)
     await owner.do(one.extend, 1)
     await owner.do(leased.lock(leased.client()).extend, two.ids[0], 60)
     await owner.do(semaphore.extend, three, 60)
-    await asyncio.sleep(4.2)  # longer than the lease that two of them had first
+    await asyncio.sleep(2.2)  # longer than the lease that two of them had first
     assert one
     assert one.remaining > 50
     assert three.remaining > 50
@@ -108,18 +76,7 @@ async def test_a_permit_that_is_gone_is_not_prolonged(leased: Stage) -> None:
     assert permit.lost.is_set()
 
 
-async def test_a_semaphore_may_begin_with_none(leased: Stage) -> None:
-    """With no permits to begin with, there is a semaphore all the same."""
-    owner, semaphore = leased.owner(), leased.lock(leased.client())
-    await owner.do(semaphore.set_permits, 0)
-    assert not await owner.do(semaphore.try_set_permits, 1)
-    assert await owner.do(semaphore.try_acquire, timeout=0) is None
-    await owner.do(semaphore.set_permits, 1)
-    permit = await owner.do(semaphore.try_acquire, timeout=0)
-    await owner.do(permit.release)
-
-
-@pytest.mark.parametrize("number", [0, -1, 10_001, 1.0, "1", True])
+@pytest.mark.parametrize("number", [0, 10_001, 1.0, True])
 async def test_bad_numbers_change_nothing(leased: Stage, number: Any) -> None:
     """A number of permits that cannot be raises a clear error before anything is sent."""
     owner, semaphore = leased.owner(), leased.lock(leased.client())
@@ -155,17 +112,6 @@ async def test_a_number_that_was_evicted_alone(leased: Stage) -> None:
     await theirs.do(semaphore.set_permits, 2)
     await ours.do(permit.release)
     assert await _counts(theirs, semaphore) == (2, 0, 2)
-
-
-async def test_held_permits_that_were_evicted_alone(leased: Stage) -> None:
-    """They are lost and add nothing to the number, until `set_permits` makes it right again."""
-    owner, semaphore = leased.owner(), leased.lock(leased.client(renewed="soon"), permits=2)
-    permit = await owner.do(semaphore.acquire)
-    leased.redis.delete("{name}:timeout")
-    await until(permit.lost.is_set, 10, "a renewal has found out")
-    assert await _counts(owner, semaphore) == (1, 0, 1)
-    await owner.do(semaphore.set_permits, 2)
-    assert await _counts(owner, semaphore) == (2, 0, 2)
 
 
 CHANNEL = "redisson_sc:{name}"
@@ -207,11 +153,3 @@ async def test_expired_permits_of_java_come_back(leased: Stage) -> None:
     assert leased.redis.zrange("{name}:timeout", 0, -1) == [b"p" * 16]
     assert await owner.do(semaphore.acquired_permits) == 1
     assert await owner.do(semaphore.permits) == 3
-
-
-async def test_the_leases_have_the_ttl_of_the_number(leased: Stage) -> None:
-    """The zset lives as long as a number with a TTL does, as it does for Java."""
-    owner, semaphore = leased.owner(), leased.lock(leased.client())
-    leased.redis.set("name", 3, ex=1000)
-    await owner.do(semaphore.acquire)
-    assert 900 < leased.redis.ttl("{name}:timeout") <= 1000

@@ -8,15 +8,15 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import loss_of, renewed, until
-from tests.support.cards import is_card, own_keys
+from tests.lock.lock_like import kind_of, loss_of, renewed, stage_of, until
 
-import interlock
 from interlock import ConfigError, HoldLostError, ReentryError
 
 if TYPE_CHECKING:
     import redis
     from tests.lock.lock_like import Stage
+
+stage = stage_of(kind_of("group"))
 
 
 VALUES = "abcdef"
@@ -82,39 +82,6 @@ async def test_losing_one_value_is_losing_all(stage: Stage) -> None:
     await until(lambda: stage.left_behind() == set(), 20, "its other value ends")
 
 
-async def test_a_hold_that_vanished_beside_the_next_one(stage: Stage) -> None:
-    """After a hold vanished, another owner's hold by the same lock object is renewed.
-
-    So are all other holds.
-    """
-    client, owner, other = stage.client(renewed="soon"), stage.owner(), stage.owner()
-    lock, bystander = client.group_lock("g", ["a", "b"]), client.lock("bystander")
-    await owner.do(bystander.acquire)
-    await owner.do(lock.acquire)
-    lost = await owner.do(lambda: lock.hold)
-    stage.redis.delete("g")
-    await other.do(lock.acquire)
-    await until(lost.lost.is_set, 20, "the loss is told")
-    await renewed(await other.do(lambda: lock.hold), await owner.do(lambda: bystander.hold))
-    await other.do(lock.release)
-    await owner.do(bystander.release)
-
-
-@pytest.mark.parametrize("ask_first", [True, False])
-async def test_a_loss_is_told_by_the_owners_own_question(stage: Stage, ask_first: bool) -> None:
-    """A hold that lost one value is not owned; its release says so and frees the other values."""
-    client, owner = stage.client(), stage.owner()
-    lock = client.group_lock("g", ["a", "b"])
-    await owner.do(lock.acquire)
-    assert await stage.owner().do(stage.client().group_lock("g", ["a"]).force_release)
-    if ask_first:
-        assert not await owner.do(lock.owned)
-    with pytest.raises(HoldLostError):
-        await owner.do(lock.release)
-    if not ask_first:
-        assert stage.left_behind() == set()
-
-
 async def test_many_values(stage: Stage) -> None:
     """A thousand values are one key and one round trip, renewed as one."""
     client, owner = stage.client(renewed="soon"), stage.owner()
@@ -177,21 +144,6 @@ async def test_bad_values(stage: Stage, values: Any, error: type[Exception]) -> 
     assert client.group_lock("g", [""]).name == "g"
 
 
-async def test_members_of_a_multi_lock(stage: Stage) -> None:
-    """A group lock may be a member of a multi lock; two of one group may not.
-
-    One lock can have all of their values.
-    """
-    client, owner = stage.client(), stage.owner()
-    both = client.multi_lock(client.group_lock("g", ["a", "b"]), client.lock("name"))
-    await owner.do(both.acquire)
-    assert own_keys(stage.redis) == {"g", "name"}
-    await owner.do(both.release)
-    assert stage.left_behind() == set()
-    with pytest.raises(interlock.ConfigError):
-        client.multi_lock(client.group_lock("g", ["a"]), client.group_lock("g", ["b"]))
-
-
 # What Redisson calls the values "a", "order:1" and "42" (tests/interop/fixtures/highwayhash.jsonl).
 A, ORDER, ANSWER = "qwvAS12pR0CgRitaypEjUw", "VohkkMHNiudvq57uOYf+SQ", "RE0IojEvPTY8Dofe3IkBNA"
 JAVA = "2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:38"
@@ -215,27 +167,6 @@ def _java_takes(server: redis.Redis, field: str, seconds: float) -> None:
     names = {f"{field}:{JAVA}:expire_time": expires, f"{field}:{JAVA}:lock_count": 1}
     server.hset("stock", mapping={field: JAVA, **names})
     server.pexpire("stock", 60_000)
-
-
-async def test_other_values_are_left_alone(stage: Stage) -> None:
-    """Two holds of different values share the hash; neither changes the other's fields.
-
-    The longer TTL stays too.
-    """
-    client, server, a, b = stage.client(), stage.redis, stage.owner(), stage.owner()
-    mine, theirs = client.group_lock("stock", ["a"]), client.group_lock("stock", ["42"])
-    await a.do(mine.acquire, lease=60)
-    await b.do(theirs.acquire, lease=5)
-    holder = (await a.do(lambda: mine.hold)).holder
-    assert server.hlen("stock") == 6
-    assert server.pttl("stock") > 5_000
-    assert await b.do(theirs.force_release)
-    _taken(server, holder, 1, 60_000, A)
-    assert await a.do(mine.owned)
-    assert (await a.do(lambda: mine.hold)).valid
-    await a.do(mine.release)
-    keys = [key for key in server.scan_iter() if not is_card(key)]
-    assert [key for key in keys if not key.startswith(b"interlock_forced:")] == []
 
 
 async def test_what_a_dead_holder_left_goes_when_it_is_taken(stage: Stage) -> None:

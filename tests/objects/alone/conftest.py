@@ -1,4 +1,4 @@
-"""Fixtures of the semaphore tests: both faces on a real server."""
+"""Fixtures of what each object alone promises: the two semaphores on both faces, on a real server."""
 
 from __future__ import annotations
 
