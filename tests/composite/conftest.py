@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.composite.table import Table
-from tests.lock.lock_like import Face
 from tests.support.servers import RedisServer
 
 from interlock._core.locks import red_lock, together
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
+
+    from tests.lock.lock_like import Face
 
 
 PATIENCE = 5.0
@@ -79,13 +80,5 @@ async def five(face: Face, servers: Sequence[RedisServer]) -> AsyncIterator[Tabl
 async def own(face: Face, own_servers: Sequence[RedisServer]) -> AsyncIterator[Table]:
     """Give each face in turn on servers of the test's own."""
     set_up = Table(face, own_servers)
-    yield set_up
-    await set_up.end()
-
-
-@pytest.fixture
-async def tasks(servers: Sequence[RedisServer]) -> AsyncIterator[Table]:
-    """Give the asyncio face on three servers that no test harms."""
-    set_up = Table(Face("asyncio"), servers[:3])
     yield set_up
     await set_up.end()

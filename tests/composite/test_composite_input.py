@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,58 +12,35 @@ import interlock.asyncio
 from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tests.composite.table import Table
-    from tests.support.servers import RedisServer
-
-MADE = ["MultiLock", "RedLock"]
 
 
-@pytest.mark.parametrize("made", MADE)
-async def test_no_members(table: Table, made: str) -> None:
-    """Nothing cannot be held."""
-    with pytest.raises(ConfigError, match="needs members"):
-        getattr(table.face.module, made)()
+@pytest.mark.parametrize("made", ["MultiLock", "RedLock"])
+async def test_what_cannot_be_held_together(table: Table, made: str) -> None:
+    """Nothing, one lock twice, what is several locks itself, and an election are no members."""
+    one, two, make = table.client(), table.client(), getattr(table.face.module, made)
+    first = one.lock("name")
+    for members, why in (
+        ((), "needs members"),
+        ((first, two.lock("name")), "'name' is a member twice"),
+        ((first, two.fair_lock("name")), "'name' is a member twice"),
+        ((first, table.multi(one, "a", "b")), "several locks itself"),
+        ((first, one.election("b")), "no lock that others can be made of"),
+    ):
+        with pytest.raises(ConfigError, match=why):
+            make(*members)
 
 
-@pytest.mark.parametrize("made", MADE)
-async def test_the_same_lock_twice(table: Table, made: str) -> None:
-    """A lock cannot be a member twice, not even by another client or as another kind of lock."""
-    one, two = table.client(), table.client()
-    make = getattr(table.face.module, made)
-    for twin in (one.lock("name"), two.lock("name"), two.fair_lock("name"), one.spin_lock("name")):
-        with pytest.raises(ConfigError, match="'name' is a member twice"):
-            make(one.lock("other"), twin, one.lock("name"))
-
-
-@pytest.mark.parametrize("made", MADE)
-async def test_both_faces(table: Table, made: str) -> None:
+async def test_both_faces(table: Table) -> None:
     """Locks of sync and of asyncio clients cannot be held as one, whichever face is asked."""
     with interlock.connect(table.url) as sync:
         async with interlock.asyncio.connect(table.url) as tasks:
             for locks in ((sync.lock("a"), tasks.lock("b")), (tasks.lock("a"), sync.lock("b"))):
                 for module in (interlock, interlock.asyncio):
                     with pytest.raises(ConfigError, match="sync and of asyncio"):
-                        getattr(module, made)(*locks)
+                        module.MultiLock(*locks)
             with pytest.raises(ConfigError, match="a member must be a lock"):
                 interlock.MultiLock(sync.lock("a"), "b")  # type: ignore[arg-type]
-
-
-async def test_nested(table: Table) -> None:
-    """Locks that are several themselves cannot be members."""
-    client = table.client()
-    inner = table.multi(client, "a", "b")
-    with pytest.raises(ConfigError, match="several locks itself"):
-        client.multi_lock(inner, client.lock("c"))
-
-
-@pytest.mark.parametrize("made", MADE)
-async def test_an_election(table: Table, made: str) -> None:
-    """Who leads is no part of what others hold."""
-    client = table.client()
-    with pytest.raises(ConfigError, match="no lock that others can be made of"):
-        getattr(table.face.module, made)(client.lock("a"), client.election("b"))
 
 
 @pytest.mark.parametrize(
@@ -109,14 +85,3 @@ async def test_names(table: Table) -> None:
     await owner.do(red.acquire)
     assert (await owner.do(repr, red)).startswith("<RedLock 'name' <Hold 'name' valid holder=")
     await owner.do(red.release)
-
-
-def test_many_members_of_one_client(servers: Sequence[RedisServer]) -> None:
-    """Twenty members of one client are taken and released without a thread for each."""
-    with interlock.connect(servers[0].url()) as client:
-        lock: Any = client.multi_lock(*[client.lock(f"n{number}") for number in range(20)])
-        before = threading.active_count()
-        for _ in range(3):
-            with lock:
-                assert len(servers[0].execute("KEYS", "*")) == 20  # type: ignore[arg-type]
-        assert threading.active_count() <= before + 1

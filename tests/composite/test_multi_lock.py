@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.lock_like import until
 from tests.support.servers import RedisServer
 
-from interlock.errors import HoldLostError, NotHeldError, UpgradeError, WrongTypeError
+from interlock.errors import HoldLostError, NotHeldError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from tests.composite.table import Table
@@ -37,19 +37,6 @@ async def test_all_are_held_and_given_back(table: Table) -> None:
         await owner.do(lock.release)
 
 
-async def test_waits_for_the_first_without_a_budget(table: Table) -> None:
-    """A waiter for the first member holds nothing, so it stays in its queue past any budget."""
-    client, another = table.client(), table.client()
-    lock, owner, other = table.multi(client, "a", "b"), table.owner(), table.owner()
-    await other.do(another.lock("a").acquire)
-    waiting = asyncio.create_task(owner.do(lock.acquire))
-    await asyncio.sleep(4)  # 2 members: 2.25 to 3.75 s
-    assert table.taken() == ["a"]
-    await other.do(another.lock("a").release)
-    assert await asyncio.wait_for(waiting, 10)
-    await owner.do(lock.release)
-
-
 @pytest.mark.parametrize("kind", ["lock", "fenced_lock", "spin_lock", "fair_lock", "group_lock"])
 async def test_a_member_is_entered_by_its_own_name(table: Table, kind: str) -> None:
     """A member's own lock and the multi lock are of one owner, and are free when both are left."""
@@ -63,41 +50,6 @@ async def test_a_member_is_entered_by_its_own_name(table: Table, kind: str) -> N
         assert await other.do(member.acquire, timeout=0) is False
         await owner.do(outer.release)
         assert not await owner.do(inner.locked)
-
-
-@pytest.mark.parametrize("side", ["read", "write"])
-@pytest.mark.parametrize("other", ["read", "write"])
-async def test_a_side_and_a_member_of_its_name(table: Table, side: str, other: str) -> None:
-    """They are one owner's: a reader may not write besides, as by itself."""
-    client, owner = table.client(), table.owner()
-    both = client.read_write_lock("name")
-    lock, member = getattr(both, side), client.multi_lock(getattr(both, other))
-    await owner.do(lock.acquire)
-    if (side, other) == ("read", "write"):
-        with pytest.raises(UpgradeError):
-            await owner.do(member.acquire, timeout=5)
-    else:
-        assert await owner.do(member.acquire, timeout=5)
-        await owner.do(member.release)
-    await owner.do(lock.release)
-    assert table.stored()[0] == []
-
-
-async def test_one_that_is_lost_on_the_way(table: Table) -> None:
-    """A member that is lost while the others are waited for is acquired again.
-
-    At the end all of them are held.
-    """
-    client, another = table.client(lease=20), table.client()
-    lock, owner, other = table.multi(client, "a", "b"), table.owner(), table.owner()
-    await other.do(another.lock("b").acquire)
-    waiting = asyncio.create_task(owner.do(lock.acquire, lease=20))
-    await until(lambda: table.taken() == ["a", "b"], 5, "it has the first")
-    await other.do(another.lock("a").force_release)
-    await other.do(another.lock("b").release)
-    assert await asyncio.wait_for(waiting, 20)
-    assert table.stored()[0] == ["a", "b"]
-    await owner.do(lock.release)
 
 
 async def test_extending_what_is_lost(table: Table) -> None:
@@ -116,17 +68,6 @@ async def test_extending_what_is_lost(table: Table) -> None:
         await owner.do(lock.release)
 
 
-async def test_a_key_that_is_something_else(table: Table) -> None:
-    """A member whose key holds something else makes the acquire raise and leave nothing."""
-    client = table.client()
-    table.servers[0].execute("SET", "b", "text")
-    lock: Any = table.multi(client, "a", "b", "c")
-    for timeout in (0, None):
-        with pytest.raises(WrongTypeError, match=r"^'b' at"):
-            await table.owner().do(lock.acquire, timeout=timeout)
-        await until(lambda: table.stored()[0] == ["b"], 10, "the others are given back")
-
-
 @pytest.mark.needs("tls")
 async def test_servers_with_and_without_tls(table: Table) -> None:
     """One server may be reached by TLS, and another one without it."""
@@ -140,3 +81,45 @@ async def test_servers_with_and_without_tls(table: Table) -> None:
         assert table.stored()[0] == table.keys_of(encrypted) == []
         for client in clients:
             await owner.do(client.close)
+
+
+async def test_a_server_that_is_down(own: Table) -> None:
+    """If a member's server is down, the acquire raises and gives the other members back."""
+    clients = own.clients(command_timeout=2, outage_timeout=0.5)
+    lock = own.face.module.MultiLock(*[client.lock("name") for client in clients])
+    owner = own.owner()
+    await owner.do(lock.acquire)
+    await owner.do(lock.release)
+    max(own.servers, key=_place).kill()
+    for timeout in (0, 0.5):
+        with pytest.raises(ServerUnavailableError):
+            await owner.do(lock.acquire, timeout=timeout)
+        await until(lambda: own.stored() == [[], []], 10, "it is given back")
+    for call in (lock.locked, lock.force_release):
+        with pytest.raises(ServerUnavailableError):
+            await owner.do(call)
+
+
+def _place(server: RedisServer) -> str:
+    """Return what the canonical order goes by."""
+    return str(server.port)
+
+
+async def test_who_gives_up_does_not_wait_for_a_server_that_hangs(own: Table) -> None:
+    """The time-out holds: the background gives back the lock of a server that hangs."""
+    clients = own.clients(command_timeout=5, outage_timeout=20)
+    ordered = sorted(zip(own.servers, clients, strict=True), key=lambda pair: _place(pair[0]))
+    (first, _), (_, last) = ordered[0], ordered[-1]
+    other, owner = own.owner(), own.owner()
+    lock = own.face.module.MultiLock(*[client.lock("name") for client in clients])
+    await other.do(last.lock("name").acquire)
+    waiting = asyncio.create_task(owner.do(lock.acquire, timeout=4))
+    there = ordered[-1][0]
+    await until(lambda: any("_queue:" in key for key in own.keys_of(there)), 5, "it waits")
+    first.pause()
+    try:
+        assert not await asyncio.wait_for(waiting, 20)
+    finally:
+        first.resume()
+    await until(lambda: own.keys_of(first) == [], 10, "it is given back")
+    await other.do(last.lock("name").release)

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from interlock._embedded.place import place_of
 from interlock.errors import ConfigError
 
+if TYPE_CHECKING:
+    from pathlib import Path
 
-@pytest.mark.parametrize("name", ["default", "a", "A-b_c.9", "x" * 32, "..a"])
+
+@pytest.mark.parametrize("name", ["default", "A-b_c.9", "x" * 32])
 def test_names(runtime: Path, name: str) -> None:
     """A plain name becomes a directory of that name."""
     assert place_of(name) == runtime / f"interlock-{os.getuid()}" / name
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "...", "a/b", "a b", "é", "a\n", "x" * 33])
+@pytest.mark.parametrize("name", ["", "..", "a/b", "é", "a\n", "x" * 33])
 def test_other_names_are_refused(runtime: Path, name: str) -> None:
     """A name that could lead elsewhere, or nowhere, is refused and leaves nothing behind."""
     with pytest.raises(ConfigError, match="cannot name an embedded server"):
@@ -26,7 +28,7 @@ def test_other_names_are_refused(runtime: Path, name: str) -> None:
     assert list(runtime.iterdir()) == []
 
 
-@pytest.mark.parametrize("mode", [0o755, 0o710, 0o701, 0o777])
+@pytest.mark.parametrize("mode", [0o755, 0o701])
 def test_open_directory_is_refused(runtime: Path, mode: int) -> None:
     """A directory that others may enter is refused, not repaired."""
     base = runtime / f"interlock-{os.getuid()}"
@@ -43,19 +45,3 @@ def test_symbolic_link_is_refused(runtime: Path) -> None:
     (runtime / f"interlock-{os.getuid()}").symlink_to("elsewhere")
     with pytest.raises(ConfigError, match="not a directory"):
         place_of("default")
-
-
-@pytest.mark.parametrize("value", [None, "", "relative", "/nonexistent/run"])
-def test_temporary_directory_is_the_fallback(
-    runtime: Path, monkeypatch: pytest.MonkeyPatch, value: str | None
-) -> None:
-    """Without a usable XDG_RUNTIME_DIR, systemd's directory is used, or else a temporary one."""
-    if value is None:
-        monkeypatch.delenv("XDG_RUNTIME_DIR")
-    else:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", value)
-    monkeypatch.setattr(tempfile, "tempdir", str(runtime))
-    systemd = Path(f"/run/user/{os.getuid()}")
-    expected = systemd if systemd.is_dir() else runtime
-    assert place_of("il-fallback").parent == expected / f"interlock-{os.getuid()}"
-    place_of("il-fallback").rmdir()

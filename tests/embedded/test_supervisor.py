@@ -55,32 +55,15 @@ def alive(pid: int) -> bool:
 
 def test_ends_after_its_last_client(runtime: Path) -> None:
     """The server stays while a client is connected, even an idle one, and then ends by itself."""
-    url = ensure(linger=1.5)
+    url = ensure(linger=0.7)
     with Redis.from_url(url) as connection:
         connection.set("key", "value")
-        time.sleep(2.5)  # longer than the linger
+        time.sleep(1.2)  # longer than the linger
         assert not gone()
         assert connection.get("key") == b"value"
         left = time.monotonic()
     wait_for(gone)
-    assert time.monotonic() - left >= 1.5
-
-
-def test_lingers_after_the_last_join(runtime: Path) -> None:
-    """A server that nobody uses ends, but not before the linger since the last join has passed."""
-    ensure(linger=1.5)
-    time.sleep(0.3)  # the join is later than the start
-    joined = time.monotonic()
-    ensure()
-    wait_for(gone)
-    assert time.monotonic() - joined >= 1.5
-
-
-def test_environment_sets_the_linger(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """INTERLOCK_EMBEDDED_LINGER is the linger of who names none."""
-    monkeypatch.setenv("INTERLOCK_EMBEDDED_LINGER", "0.2")
-    ensure()
-    wait_for(gone)
+    assert time.monotonic() - left >= 0.7
 
 
 def test_join_is_safe_against_the_end(runtime: Path) -> None:
@@ -89,7 +72,7 @@ def test_join_is_safe_against_the_end(runtime: Path) -> None:
     failures: list[str] = []
 
     def join(name: str, phase: float) -> None:
-        for turn in range(10):
+        for turn in range(4):
             began = time.monotonic()
             with Redis.from_url(ensure(name, linger=linger)) as connection:
                 try:
@@ -99,7 +82,7 @@ def test_join_is_safe_against_the_end(runtime: Path) -> None:
                         failures.append(f"{name}, turn {turn}: {error}")
             # The server ends between linger and 1.4 linger after this. The turns return at
             # different moments of that time.
-            time.sleep(linger * (1.0 + phase + turn * 0.04))  # the moments of a server's end
+            time.sleep(linger * (1.0 + phase + turn * 0.1))  # the moments of a server's end
 
     threads = [Thread(target=join, args=(f"n{n}", n * 0.01)) for n in range(4)]
     for thread in threads:
@@ -119,7 +102,7 @@ def test_killed_supervisor_takes_the_server_along(runtime: Path) -> None:
     assert processes(ensure())[0] != server
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_supervisor_that_is_told_to_end_ends_the_server(
     runtime: Path, number: signal.Signals
 ) -> None:
@@ -129,11 +112,3 @@ def test_supervisor_that_is_told_to_end_ends_the_server(
     wait_for(gone)
     wait_for(lambda: not alive(server))
     assert not (place_of("default") / "redis.sock").exists()
-
-
-def test_killed_server_takes_the_supervisor_along(runtime: Path) -> None:
-    """After a kill -9 of the server its supervisor ends at once, however long it lingers."""
-    server, supervisor = processes(ensure())
-    os.kill(server, signal.SIGKILL)
-    wait_for(lambda: not alive(supervisor))
-    assert gone()

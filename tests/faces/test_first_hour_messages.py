@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import pickle
 import warnings
 from contextlib import suppress
@@ -52,27 +51,10 @@ async def test_nothing_is_pickled(client: Any) -> None:
             pickle.dumps(thing)
 
 
-@pytest.mark.parametrize(
-    ("name", "advice"),
-    [
-        ("lock", "read or write, which are locks"),
-        ("tryLock", "read or write, which are locks"),
-        ("acquire", "read or write, which are locks"),
-        ("readLock", "use read$"),
-        ("getName", "use name$"),
-    ],
-)
-async def test_a_read_write_lock_is_no_lock(client: Any, name: str, advice: str) -> None:
-    """A read/write lock advises names that exist: its sides, and what they have."""
-    with pytest.raises(AttributeError, match=advice):
-        getattr(client.read_write_lock("name"), name)
-
-
-@pytest.mark.parametrize("kind", ["lock", "fair_lock", "fenced_lock", "spin_lock"])
-async def test_reentrant_is_a_bool(client: Any, kind: str) -> None:
+async def test_reentrant_is_a_bool(client: Any) -> None:
     """``reentrant="no"`` is refused: it would count as true."""
     with pytest.raises(TypeError, match="reentrant must be True or False, not 'no'"):
-        getattr(client, kind)("name", reentrant="no")
+        client.lock("name", reentrant="no")
 
 
 async def test_a_callback_is_callable(face: Face, client: Any) -> None:
@@ -86,9 +68,7 @@ async def test_a_callback_is_callable(face: Face, client: Any) -> None:
     await owner.end()
 
 
-@pytest.mark.parametrize(
-    "url", ["redis://h/0/1", "redis://h/01x", "rediss://h/1/2?db=3", "redis+sentinel://h/m/0/1"]
-)
+@pytest.mark.parametrize("url", ["redis://h/0/1", "redis+sentinel://h/m/0/1"])
 def test_a_path_is_one_database(face: Face, url: str) -> None:
     """A URL whose path is more than the number of a database is refused."""
     with pytest.raises(ConfigError, match="path must be the number of a database"):
@@ -156,19 +136,6 @@ async def test_a_failed_release_tells_the_rest(face: Face, fresh_server: RedisSe
     with suppress(ServerUnavailableError):
         await told(client.close())
     fresh_server.resume()
-
-
-def test_the_sync_face_in_a_loop_warns_after_a_first_use_elsewhere(redis_url: str) -> None:
-    """A client that was used before the loop began warns of its first call in the loop."""
-    with interlock.connect(redis_url) as client:
-        client.lock("name").locked()
-
-        async def use() -> None:
-            with client.lock("name"):
-                pass
-
-        with pytest.warns(MisuseWarning, match="blocks the running event loop"):
-            asyncio.run(use())
 
 
 async def test_the_event_of_a_loss_is_no_truth_value_in_a_task(redis_url: str) -> None:

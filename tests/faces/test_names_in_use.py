@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.lock_like import Face, Kind, Stage
 
-from interlock import WrongTypeError
+from interlock import ConfigError, WrongTypeError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -115,3 +115,21 @@ async def test_a_name_in_use_by_something_else(stage: Stage, kind: Stored, value
         assert not await owner.do(call)
     assert stage.redis.dump(kind.key) == before
     assert stage.left_behind() == {kind.key, *map(bytes.decode, stage.redis.keys(kind.notes))}
+
+
+async def test_bad_timeouts(face: Face, redis_url: str, redis_client: redis.Redis) -> None:
+    """Time-outs are checked before anything is sent."""
+    client, owner = face.module.connect(redis_url), face.owner()
+    for wait in (
+        client.event("name").wait,
+        client.count_down_latch("name").wait,
+        client.semaphore("name").acquire,
+        client.leased_semaphore("name").try_acquire,
+        client.barrier("name", 2).wait,
+    ):
+        for timeout in (-2, float("nan"), "1"):
+            with pytest.raises(ConfigError, match="timeout must be"):
+                await owner.do(wait, timeout=timeout)
+    assert redis_client.keys() == []
+    await owner.do(client.close)
+    await owner.end()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import TYPE_CHECKING
 
 import pytest
 import redis.asyncio
 from redis.exceptions import ResponseError
 
-import interlock
-from interlock import ConfigError, InterlockError, fencing
+from interlock import ConfigError, fencing
 
 if TYPE_CHECKING:
     from tests.support.proxy import FaultProxy
@@ -106,34 +104,3 @@ async def test_a_hold_without_token_is_refused(
     with pytest.raises(ConfigError, match="fenced_lock"):
         await check(client, "report", None)
     assert redis_client.keys() == []
-
-
-def test_the_error_tells_and_travels(redis_client: redis.Redis) -> None:
-    """A StaleTokenError has both tokens, in its text as well, and survives pickling.
-
-    It is an InterlockError.
-    """
-    fencing.check(redis_client, "report", 8)
-    with pytest.raises(InterlockError, match=r"'report' has seen token 8.* token 3 ") as caught:
-        fencing.check(redis_client, "report", 3)
-    copy = pickle.loads(pickle.dumps(caught.value))
-    assert (copy.token, copy.newest, str(copy)) == (3, 8, str(caught.value))
-
-
-def test_a_lost_hold_is_refused_after_its_successor(
-    redis_url: str, redis_client: redis.Redis
-) -> None:
-    """A hold that has expired may write until its successor has, and not after."""
-    with interlock.connect(redis_url) as one, interlock.connect(redis_url) as two:
-        late = one.fenced_lock("report", lease=0.2)
-        late.acquire()
-        old = late.hold
-        assert old is not None
-        with two.fenced_lock("report") as new:
-            fencing.write(redis_client, "text", "old", old.token)
-            fencing.write(redis_client, "text", "new", new.token)
-            with pytest.raises(fencing.StaleTokenError):
-                fencing.write(redis_client, "text", "late", old.token)
-        with pytest.raises(interlock.HoldLostError):
-            late.release()
-    assert redis_client.get("text") == b"new"

@@ -67,13 +67,6 @@ def test_newer_and_equal_tokens_write_and_older_do_not(database: Database) -> No
     assert database.row == ("three", 9)
 
 
-def test_a_row_that_is_not_there_is_refused(database: Database) -> None:
-    """An update that finds no row is an error that says so."""
-    with pytest.raises(fencing.StaleTokenError, match="no such row"):
-        database.write("nowhere", 5, id=8)
-    assert database.row == ("blank", 0)
-
-
 def test_nothing_is_committed(database: Database) -> None:
     """The update is part of the caller's transaction, token and all."""
     database.connection.commit()

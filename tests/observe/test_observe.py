@@ -14,7 +14,7 @@ from tests.support.renewal import renews_soon
 
 import interlock
 import interlock.asyncio
-from interlock import ConfigError, HoldLostError, observe
+from interlock import HoldLostError, observe
 from interlock._drivers.background import event_delivery as observers
 
 if TYPE_CHECKING:
@@ -292,25 +292,6 @@ def test_an_observer_that_hangs_misses_events(
             assert held.valid
         free.set()
         wait_until(lambda: bad.missed > 0, 5, "it is told what it missed")
-
-
-def test_closing_does_not_wait_for_an_observer_that_hangs(redis_url: str) -> None:
-    """A client closes within a moment, whatever its observers do."""
-    free = threading.Event()
-    client = interlock.connect(redis_url)
-    client.observe(Bad(free.wait))
-    with client.lock("orders"):
-        pass
-    started = time.monotonic()
-    client.close()
-    assert time.monotonic() - started < 10
-    free.set()
-
-
-def test_what_is_no_observer_is_refused(client: Client) -> None:
-    """An object that is not an `Observer` is refused with a sentence that names it."""
-    with pytest.raises(ConfigError, match=r"subclass of interlock\.observe\.Observer, not 7"):
-        client.observe(7)  # type: ignore[arg-type]
 
 
 def in_thread(work: Callable[[], object]) -> threading.Thread:
