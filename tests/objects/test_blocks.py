@@ -137,13 +137,13 @@ def test_a_loss_is_told_where_the_block_is_left(stage: Stage) -> None:
 @exclusive
 def test_an_open_block_outlives_its_actor(stage: Stage) -> None:
     """It is renewed though the thread or task that entered has ended, until another leaves it."""
-    lock, theirs = stage.lock(*stage.clients(lease=4)), stage.lock()
+    lock, theirs = stage.lock(*stage.clients(lease=3)), stage.lock()
     owner, other = stage.actor(), stage.actor()
     block = Block(lock, awaits=stage.world.cancels)
     hold = owner.do(block.enter)
     owner.end()
     gc.collect()
-    assert not other.do(theirs.acquire, timeout=4.5)
+    assert not other.do(theirs.acquire, timeout=3.5)
     assert hold.valid
     other.do(block.leave)
     freed(stage)

@@ -230,19 +230,6 @@ def test_one_release_of_several_wakes_all_who_can_go(scene: Stage, permits: Perm
     wait_until(lambda: all(each.done() for each in waiting), PROMPT, "the last one goes on")
 
 
-def test_permits_that_come_back_together_go_to_those_in_front(scene: Stage) -> None:
-    """Of the waiters of one client for a plain semaphore, as many as can go on are the oldest ones."""
-    made, owner = scene.client().semaphore(NAME, 4), scene.actor()
-    assert owner.do(made.acquire, 4)
-    actors = [scene.actor() for _ in range(5)]
-    waiting = [joins(scene, actor, made.acquire, asks=actor is actors[0]) for actor in actors]
-    for goes_on in (waiting[:2], waiting[2:4], waiting[4:]):
-        owner.do(made.release, len(goes_on))
-        assert all(each.result(PROMPT) for each in goes_on)
-        assert later_ones(*waiting) == waiting[: waiting.index(goes_on[-1]) + 1]
-    assert owner.do(made.available_permits) == 0
-
-
 @every
 def test_a_block_gives_back_its_permit(scene: Stage, permits: Permits) -> None:
     """A block has one permit, and gives it back at its end; its own error goes on."""
@@ -519,20 +506,6 @@ def test_a_number_that_the_server_lost_is_set_again(scene: Stage, permits: Permi
     assert owner.do(permits.free, made) == 2
 
 
-def test_a_plain_one_is_whole_again_after_its_server_lost_it(scene: Stage) -> None:
-    """What comes back of a lost number makes as many permits as the code names, no fewer or more."""
-    made, owner = scene.client().semaphore(NAME, 3), scene.actor()
-    for _ in range(3):
-        leave = enter(scene, owner, made)
-        scene.place.empty()
-        owner.do(leave)
-        assert owner.do(made.available_permits) == 3
-        assert owner.do(made.acquire, 2)
-        scene.place.empty()
-        owner.do(made.release, 2)
-        assert owner.do(made.available_permits) == 3
-
-
 @several_together
 def test_a_larger_number_wakes_who_waits(scene: Stage, permits: Permits) -> None:
     """`set_permits` counts free and taken ones together, stops nobody, and wakes at once."""
@@ -598,20 +571,6 @@ def test_the_number_of_a_plain_one_is_changed(scene: Stage) -> None:
     assert not owner.do(made.delete)
     owner.do(scene.client().semaphore(NAME).set_permits, 4)
     assert owner.do(made.available_permits) == 4
-
-
-def test_a_release_makes_a_plain_one(scene: Stage) -> None:
-    """A release without an acquire adds a permit, and makes one that nobody set up."""
-    made, owner = scene.client().semaphore(NAME), scene.actor()
-    assert owner.do(made.release_if_exists) is False
-    assert owner.do(made.available_permits) == 0
-    owner.do(made.release, 2)
-    assert owner.do(made.release_if_exists, 3) is True
-    assert owner.do(made.available_permits) == 5
-    other = scene.client().semaphore("other", 2)
-    owner.do(other.release, 4)
-    owner.do(other.set_permits, 3)
-    assert owner.do(other.available_permits) == 3, "what was released too often does not count"
 
 
 def test_a_leased_one_counts_what_is_held(scene: Stage) -> None:

@@ -353,7 +353,7 @@ def test_few_turns_are_left_to_those_who_only_try(scene: Stage, queue: Queue) ->
     tried = queue.make(scene.client(), NAME)
     left, began = 0, time.monotonic()
     got = actors[0].do(queue.take, made[0])
-    for turn in range(12):
+    for turn in range(6):
         one, other = turn % 2, (turn + 1) % 2
         waiting = joins(scene, actors[other], queue.take, made[other], 60)
         actors[one].do(queue.give, made[one], got)
