@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import until
-from tests.support.cards import waited_channels
 from tests.support.faults import blackhole, command, drop_request, swallow_reply
-from tests.support.servers import wait_until
 
 from interlock._drivers.background import subscriber
 
@@ -46,18 +44,6 @@ async def _granted(stage: Stage, task: asyncio.Task[bool], lock: Any, owner: Own
     assert not stage.redis.exists("name")
 
 
-async def test_a_new_subscription_counts_as_a_message(stage: Stage, proxy: FaultProxy) -> None:
-    """As soon as the subscriber is back, waiters look again: they may have missed a message."""
-    proxy.drop_messages = True
-    task, lock, owner = await _waiting(stage, proxy)
-    stage.redis.delete("name")
-    stage.redis.publish(CHANNEL, "0")
-    await asyncio.sleep(0.3)  # a message that is not lost comes at once
-    assert not task.done(), "nobody told it"
-    stage.redis.client_kill_filter(_type="pubsub")
-    await _granted(stage, task, lock, owner)
-
-
 async def test_a_half_open_subscriber_is_found(
     stage: Stage, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,19 +57,6 @@ async def test_a_half_open_subscriber_is_found(
     stage.redis.delete("name")
     stage.redis.publish(CHANNEL, "0")
     await _granted(stage, task, lock, owner)
-
-
-async def test_a_quiet_subscriber_is_left_alone(stage: Stage, proxy: FaultProxy) -> None:
-    """A connection that brings only PONGs is good, with channels and with none left."""
-    task, lock, owner = await _waiting(stage, proxy)
-    await until(lambda: proxy.commands["PING"] >= 3, 10, "it was pinged")
-    stage.redis.delete("name")
-    stage.redis.publish(CHANNEL, "0")
-    await _granted(stage, task, lock, owner)
-    pings = proxy.commands["PING"]
-    await until(lambda: proxy.commands["PING"] >= pings + 3, 10, "it was pinged")
-    subscribed = [sent for sent in proxy.record if sent.args[0] == b"SUBSCRIBE"]
-    assert sum(CHANNEL.encode() in sent.args for sent in subscribed) == 1
 
 
 @pytest.mark.parametrize("fault", [drop_request, swallow_reply], ids=lambda fault: fault.kind)
@@ -105,39 +78,3 @@ async def test_a_subscription_that_fails(
     stage.redis.delete("name")
     stage.redis.publish(CHANNEL, "0")
     await _granted(stage, again, lock, owner)
-
-
-@pytest.mark.parametrize("face", ["sync"], indirect=True)
-async def test_a_thousand_failed_subscriptions_leak_nothing(
-    stage: Stage, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After many broken subscriber connections there is still one thread and one connection.
-
-    The connection hears messages.
-    """
-    monkeypatch.setattr(subscriber, "FIRST_PAUSE", 0.0)
-    monkeypatch.setattr(subscriber, "LONGEST_PAUSE", 0.0)
-    # A card has a connection of its own.
-    task, lock, owner = await _waiting(stage, proxy, card=False)
-    before = proxy.open_connections
-    proxy.on_request(command("SUBSCRIBE"), drop_request)
-    stage.redis.client_kill_filter(_type="pubsub")
-    await until(lambda: proxy.commands["SUBSCRIBE"] >= 1000, 60, "a thousand failures")
-    proxy.clear_rules()
-    wait_until(lambda: stage.redis.pubsub_numsub(CHANNEL)[0][1] == 1, 10, "it is subscribed")
-    wait_until(lambda: proxy.open_connections <= before, 10, "the others are closed")
-    stage.redis.delete("name")
-    stage.redis.publish(CHANNEL, "0")
-    await _granted(stage, task, lock, owner)
-
-
-async def test_after_the_last_waiter_nothing_is_subscribed(stage: Stage, proxy: FaultProxy) -> None:
-    """Whatever happened to the subscriber, no channel is left when nobody waits."""
-    task, lock, owner = await _waiting(stage, proxy)
-    for _ in range(3):
-        stage.redis.client_kill_filter(_type="pubsub")
-        await until(lambda: stage.redis.pubsub_numsub(CHANNEL)[0][1] == 1, 10, "it is back")
-    stage.redis.delete("name")
-    stage.redis.publish(CHANNEL, "0")
-    await _granted(stage, task, lock, owner)
-    await until(lambda: not waited_channels(stage.redis), 10, "nothing is subscribed")

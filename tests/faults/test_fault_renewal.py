@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 import time
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import renewed, until
 from tests.support.cards import own_keys
-from tests.support.faults import command, drop_reply
 
 from interlock import ClosedError, NotHeldError, ServerUnavailableError
-from interlock._core.scripts import locks as scripts
 from interlock._core.upkeep.watchdog import Watchdog
 from interlock._links.pool import Pool
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
-    from tests.support.proxy import FaultProxy
     from tests.support.servers import RedisServer
 
 NOISE = 5.0
@@ -104,22 +99,6 @@ async def test_a_callback_that_raises(stage: Stage, reported: list[str]) -> None
     await _kept(locks[1:], owner)
 
 
-# One thread renews for both faces; in asyncio the loop calls.
-@pytest.mark.parametrize("face", ["sync"], indirect=True)
-async def test_a_callback_that_exits(stage: Stage, reported: list[str]) -> None:
-    """``sys.exit()`` in an on_lost callback ends only the callback, and is reported.
-
-    Every other hold is renewed.
-    """
-    locks, owner = await _held(stage, 3)
-    lost = await owner.do(lambda: locks[0].hold)
-    await owner.do(lost.on_lost, sys.exit)
-    stage.redis.delete("name-0")
-    await until(lambda: reported, 10, "it is reported")
-    assert "sys.exit() ended this callback only" in reported[0]
-    await _kept(locks[1:], owner)
-
-
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
 async def test_a_callback_that_hangs(stage: Stage) -> None:
     """While an on_lost callback hangs, other holds are renewed, and their callbacks are called."""
@@ -142,22 +121,6 @@ def _callback_threads() -> list[str]:
 
 
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
-async def test_a_warning_hook_that_exits(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, reported: list[str]
-) -> None:
-    """A warning hook that raises anything does not end renewals when an abandoned hold is named."""
-    locks, owner = await _held(stage, 2)
-    (client,), forgetful = stage._clients, stage.face.owner()
-    monkeypatch.setattr(warnings, "showwarning", lambda *_: sys.exit())
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        await forgetful.do(client.lock("abandoned").acquire)
-        await forgetful.end()
-        await until(lambda: reported, 10, "the hook has failed")
-        await _kept(locks, owner)
-
-
-@pytest.mark.parametrize("face", ["sync"], indirect=True)
 async def test_a_callback_that_closes_the_client(stage: Stage) -> None:
     """An on_lost callback may close the client: what is held is released, and nothing hangs."""
     locks, owner = await _held(stage, 3)
@@ -167,19 +130,6 @@ async def test_a_callback_that_closes_the_client(stage: Stage) -> None:
     stage.redis.delete("name-0")
     await until(ended.is_set, 10, "the client is closed")
     assert not own_keys(stage.redis)
-
-
-# One thread renews for both faces.
-@pytest.mark.parametrize("face", ["sync"], indirect=True)
-async def test_one_failing_batch(
-    stage: Stage, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """When the reply to one batch of several is lost, no hold of that or another batch is."""
-    monkeypatch.setattr("interlock._core.upkeep.watchdog.BATCH", 2)
-    locks, owner = await _held(stage, 6)
-    proxy.on_request(command("EVALSHA", scripts.RENEW.sha, nth=2), drop_reply)
-    await until(lambda: proxy.fired, 10, "a batch met the fault")
-    await _kept(locks, owner)
 
 
 # One thread renews for both faces.
@@ -226,35 +176,3 @@ async def test_close_while_the_server_is_away(
     with pytest.raises((NotHeldError, ClosedError)):
         await owner.do(lock.release)
     fresh_server.restart() if kind == "refused" else fresh_server.resume()
-
-
-async def test_close_with_waiters_while_the_server_is_away(
-    own: Stage, fresh_server: RedisServer
-) -> None:
-    """All who wait or send when the client closes hear of it, though no server answers."""
-    client, owners = own.client(command_timeout=1.0), [own.owner() for _ in range(4)]
-    own.redis.hset("name", "somebody:1", 1)
-    waiting = [
-        asyncio.create_task(owner.do(client.lock("name").acquire, timeout=30)) for owner in owners
-    ]
-    await own.waits(4)
-    fresh_server.pause()
-    closing = asyncio.get_running_loop().run_in_executor(None, client.close)
-    if own.face.is_async:
-        closing = await closing
-    await asyncio.wait_for(closing, 10)
-    outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 10)
-    assert all(isinstance(outcome, (ClosedError, ServerUnavailableError)) for outcome in outcomes)
-    fresh_server.resume()
-
-
-async def test_what_a_refused_close_says(own: Stage, fresh_server: RedisServer) -> None:
-    """A server that refuses the releases on close is reported like one that is away."""
-    client, owner = own.client(), own.owner()
-    await owner.do(client.lock("name").acquire)
-    fresh_server.execute("ACL", "SETUSER", "default", "-eval")
-    took, error = await _closed_in(own, client)
-    fresh_server.execute("ACL", "SETUSER", "default", "+@all")
-    assert took < NOISE
-    assert isinstance(error, ServerUnavailableError)
-    assert error.code == "NOPERM"

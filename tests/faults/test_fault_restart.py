@@ -8,35 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.lock_like import until
-from tests.support.cards import own_keys
 from tests.support.patience import let_others_run
 
-from interlock import HoldLostError, ServerUnavailableError
+from interlock import HoldLostError
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
     from tests.support.servers import RedisServer
-
-
-async def test_restarted_empty_while_held(own: Stage, fresh_server: RedisServer) -> None:
-    """If the server loses everything, the next renewal tells the holder, and others may enter."""
-    client, owner, other = own.client(renewed="soon"), own.owner(), own.owner()
-    lock, told = client.lock("name"), []
-    await owner.do(lock.acquire)
-    hold = await owner.do(lambda: lock.hold)
-    await owner.do(hold.on_lost, lambda: told.append("told"))
-    fresh_server.restart()
-    await until(lambda: told, 10, "the loss is told before the lease ends")
-    assert hold.lost.is_set()
-    assert not hold.valid
-    with pytest.raises(HoldLostError) as caught:
-        hold.ensure()
-    assert caught.value.reason == "server lost it"
-    assert await other.do(lock.acquire, timeout=10)
-    with pytest.raises(HoldLostError):
-        await owner.do(lock.release)
-    assert await other.do(lock.owned), "the loser's release changes nothing"
-    await other.do(lock.release)
 
 
 async def test_a_restart_is_named(own: Stage, fresh_server: RedisServer) -> None:
@@ -89,27 +67,3 @@ async def test_restarted_empty_while_waited_for(own: Stage, fresh_server: RedisS
     await asyncio.sleep(0.3)  # they are refused meanwhile
     fresh_server.restart()
     assert await asyncio.wait_for(asyncio.gather(*waiting), 15) == [True] * 4
-
-
-async def test_many_acquires_that_a_paused_server_executes_late(
-    own: Stage, fresh_server: RedisServer
-) -> None:
-    """The leftovers of a crowd are settled together: fifty take no longer than one."""
-    client, count = own.client(), 50
-    owners = [own.owner() for _ in range(25)]
-    for owner in owners:
-        await owner.do(client.lock("warm").acquire, timeout=5)
-        await owner.do(client.lock("warm").release)
-    fresh_server.pause()
-    outcomes = await asyncio.gather(
-        *(
-            owners[number % 25].do(client.lock(f"name-{number}").acquire, timeout=0)
-            for number in range(count)
-        ),
-        return_exceptions=True,
-    )
-    assert all(isinstance(outcome, ServerUnavailableError) for outcome in outcomes)
-    fresh_server.resume()
-    await until(lambda: not own_keys(own.redis), 10, "all are undone")
-    await asyncio.sleep(0.3)  # what comes late has come
-    assert not own_keys(own.redis)

@@ -5,39 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dis
-import functools
 import gc
 import inspect
 import signal
 import sys
-import threading
 import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import interlock
-from interlock._core.locks.base import Acquire, Lock
-from interlock._core.locks.composite import Composite
-from interlock._core.locks.multi_lock import MultiLock
-from interlock._core.locks.release import Release
-from interlock._core.model.hold import Hold, Owner
-from interlock._core.objects.counter import Call, Carried, Counter, GiveBack
-from interlock._core.objects.permits import LeasedPermits, Permits, Take
-from interlock._core.objects.semaphore import Draining, Semaphore, Taking
-from interlock._core.upkeep.garbage import Garbage
-from interlock._core.upkeep.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator, Iterator
+    from collections.abc import Coroutine, Generator, Iterator
 
-    import pytest
 
-STRUCK = (
-    *(Acquire, Release, Lock, Composite, MultiLock, Hold, Owner, Session, Garbage),
-    *(Semaphore, Permits, LeasedPermits, Take),
-    *(Call, Carried, Counter, Draining, GiveBack, Taking),
-)
-"""Whose methods undo what is interrupted."""
 R = TypeVar("R")
 Moment = Literal["before", "after"]
 
@@ -132,13 +113,11 @@ class Blow:
         self.struck = True
         self._seen = 0
         self._place = "nowhere"
-        self._thread = 0
 
     def __str__(self) -> str:
         return f"Ctrl-C no. {self.at}, {self._place},"
 
     def __enter__(self) -> Self:
-        self._thread = threading.get_ident()
         gc.disable()  # the garbage of other tests has finalizers, which are not meant
         sys.setprofile(self._look)
         return self
@@ -146,7 +125,6 @@ class Blow:
     def __exit__(self, *_: object) -> None:
         sys.setprofile(None)
         gc.enable()
-        self._thread = 0
         self.struck = self._seen >= self.at
 
     def next(self) -> Self:
@@ -154,11 +132,6 @@ class Blow:
         following = type(self)(self.at + 1, returns=self.returns)
         following.struck = self.struck
         return following
-
-    @property
-    def fallen(self) -> bool:
-        """Whether it has struck already, in this thread and ``with`` statement."""
-        return self._thread == threading.get_ident() and self._seen >= self.at
 
     def _look(self, frame: types.FrameType, event: str, _: object) -> None:
         code = frame.f_code
@@ -172,41 +145,6 @@ class Blow:
         if self._seen == self.at:
             self._place = f"{event} in {code.co_qualname}, line {frame.f_lineno}"
             raise KeyboardInterrupt
-
-
-class SecondBlow:
-    """Raises KeyboardInterrupt where a method is called after a first blow.
-
-    What the profiler calls can raise only once. So the methods are replaced, as long as
-    *monkeypatch* lasts.
-
-    Args:
-        monkeypatch: replaces the methods.
-        classes: whose.
-    """
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *classes: type) -> None:
-        self._left = 0
-        self._first: Blow | None = None
-        for each in classes:
-            for name, member in vars(each).items():
-                if inspect.isfunction(member) and not name.startswith("__"):
-                    monkeypatch.setattr(each, name, self._watched(member))
-
-    def after(self, first: Blow, calls: int) -> None:
-        """Strike the call no. *calls* after *first* has struck."""
-        self._first, self._left = first, calls
-
-    def _watched(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(method)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if self._left and self._first is not None and self._first.fallen:
-                self._left -= 1
-                if not self._left:
-                    raise KeyboardInterrupt
-            return method(*args, **kwargs)
-
-        return call
 
 
 def _goes_on_inside(frame: types.FrameType) -> bool:

@@ -14,7 +14,6 @@ from tests.support.cards import waited_channels
 from tests.support.patience import let_others_run
 
 import interlock.asyncio
-from interlock import AcquireTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
@@ -186,27 +185,6 @@ async def test_a_release(sweep: Sweep, left: Callable[[], set[str]]) -> None:
     assert await sweep.run(prepare, check) >= 1
 
 
-async def test_a_reentry(sweep: Sweep, left: Callable[[], set[str]]) -> None:
-    """A cancelled re-entry leaves the hold as deep as it was, here and on the server.
-
-    It has a lease of its own: without one, that of a lock made of locks asks no server.
-    """
-
-    async def prepare(make: Make) -> Coroutine[Any, Any, object]:
-        lock = make()
-        await lock.acquire()
-        entering: Coroutine[Any, Any, object] = lock.acquire(lease=100)
-        return entering
-
-    async def check(make: Make, at: int) -> None:
-        lock = make()
-        assert await lock.hold_count() == 1
-        await lock.release()
-        await until(lambda: not left(), 5, f"nothing is left after wait {at}")
-
-    assert await sweep.run(prepare, check) >= 1
-
-
 async def test_a_with_statement(sweep: Sweep, left: Callable[[], set[str]]) -> None:
     """A with statement that is cancelled at any await leaves the lock free."""
 
@@ -222,28 +200,3 @@ async def test_a_with_statement(sweep: Sweep, left: Callable[[], set[str]]) -> N
         await until(lambda: not left(), 5, f"nothing is left after wait {at}")
 
     assert await sweep.run(prepare, check) >= 3
-
-
-async def test_a_with_statement_that_runs_into_its_timeout(
-    sweep: Sweep, left: Callable[[], set[str]]
-) -> None:
-    """A with statement cancelled before its AcquireTimeoutError changes nothing for the holder."""
-    async with sweep.opened() as others:
-        lock = others()
-        await lock.acquire()
-        hold = lock.hold
-
-        async def prepare(make: Make) -> Coroutine[Any, Any, object]:
-            async def body() -> None:
-                with pytest.raises(AcquireTimeoutError):
-                    async with make(timeout=0.01):
-                        raise AssertionError("it is held by another")
-
-            return body()
-
-        async def check(make: Make, at: int) -> None:
-            assert hold.valid
-
-        assert await sweep.run(prepare, check) >= 2
-        await lock.release()
-        await until(lambda: not left(), 5, "nothing is left")

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
-import socket
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import until
-from tests.support.cards import own_keys, waited_channels
+from tests.support.cards import waited_channels
 from tests.support.holding import acquires
-from tests.support.patience import forever, let_others_run, wait_until
+from tests.support.patience import forever, wait_until
 from tests.support.renewal import grown, renews_soon
 
 import interlock.asyncio
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     import redis
-    from tests.support.servers import RedisServer
 
     from interlock.asyncio import Client
 
@@ -53,20 +50,6 @@ async def test_what_was_not_awaited_looks_like_a_coroutine(client: Client) -> No
     assert not await task
     assert inspect.getcoroutinestate(asking) == inspect.CORO_CLOSED
     assert not hasattr(asking, "acquired")
-
-
-async def test_a_task_may_ask_whether_it_has_a_coroutine(client: Client, other: Client) -> None:
-    """From Python 3.14 on, `repr` of a task asks so; neither is ended nor raises by it."""
-    ask = "bool(coroutine)"
-    waiting: Any = client.lock("name").locked()
-    assert eval(ask, {"__name__": "asyncio.base_tasks", "coroutine": waiting})
-    task = asyncio.create_task(waiting)
-    await let_others_run()
-    assert waiting
-    assert "Lock.locked()" in repr(task)
-    assert not await task
-    with pytest.raises(TypeError, match="truth value"):
-        bool(waiting)
 
 
 async def test_a_blocked_loop_loses_nothing(client: Client, other: Client) -> None:
@@ -103,25 +86,6 @@ async def test_a_time_out_of_asyncio(
     await lock.release()
 
 
-async def test_cancelled_again_and_again(client: Client, redis_client: redis.Redis) -> None:
-    """However often it is cancelled, an acquire ends as cancelled and leaves nothing."""
-    lock = client.lock("name")
-
-    async def acquire() -> None:
-        assert await lock.acquire()
-        await lock.release()
-
-    for pause in (0, 0, 0.001, 0.002):
-        task = asyncio.create_task(acquire())
-        await asyncio.sleep(pause)  # the moments of a cancellation
-        for _ in range(10):
-            task.cancel()
-            await let_others_run()
-        with suppress(asyncio.CancelledError):
-            await task
-        await until(lambda: not own_keys(redis_client), 5, "nothing is left")
-
-
 async def test_cancel_on_lost_through_an_inner_block(client: Client, other: Client) -> None:
     """The lost lock's block turns the cancellation into HoldLostError, not a block inside it."""
     with pytest.raises(HoldLostError, match="outer") as caught:
@@ -150,37 +114,6 @@ async def test_cancel_on_lost_beside_a_real_cancellation(client: Client, other: 
         await task
     assert await other.lock("name").acquire(timeout=5)
     await other.lock("name").release()
-
-
-async def test_cancel_on_lost_of_a_hold(client: Client, other: Client) -> None:
-    """A task may ask later, through its hold, to be cancelled; a released hold cancels nobody."""
-    async with client.lock("released") as hold:
-        hold.cancel_on_lost()
-    await other.lock("released").force_release()
-    with pytest.raises(HoldLostError):
-        async with client.lock("name") as hold:
-            hold.cancel_on_lost()
-            await other.lock("name").force_release()
-            await forever()
-    await let_others_run()
-
-
-@pytest.mark.parametrize("names", [["name"], ["one", "another"]], ids=["one", "several"])
-async def test_a_lease_that_ends_during_the_release_is_no_loss(
-    names: list[str], fresh_server: RedisServer
-) -> None:
-    """The work was done in time: the block ends quietly, and cancels nobody."""
-    url = fresh_server.url()
-    async with interlock.asyncio.connect(url, lease=0.6, command_timeout=3) as client:
-        locks = [client.lock(name) for name in names]
-        lock = locks[0] if len(locks) == 1 else client.multi_lock(*locks)
-        async with lock as hold:
-            hold.cancel_on_lost()
-            fresh_server.pause()
-            asyncio.get_running_loop().call_later(1.5, fresh_server.resume)
-        task = asyncio.current_task()
-        assert task is not None
-        assert task.cancelling() == 0
 
 
 async def test_on_lost_runs_in_the_loop(client: Client, other: Client) -> None:
@@ -232,56 +165,3 @@ def test_one_client_serves_one_loop(redis_url: str) -> None:
     second.close()
     del client
     gc.collect()
-
-
-def test_a_lock_is_shown_outside_of_a_task(redis_url: str) -> None:
-    """Where no task runs, a lock and a composite of locks show themselves as not held here."""
-    client = interlock.asyncio.connect(redis_url)
-    locks = client.lock("a"), client.lock("b")
-    assert repr(locks[0]) == "<Lock 'a' not held here>"
-    assert "not held here" in repr(client.multi_lock(*locks))
-
-
-async def test_a_cancellation_ends_the_first_operation(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A task that is cancelled while its client learns of the servers ends by that.
-
-    An error of the servers in its place would be a reason to try again.
-    """
-    learning = False
-
-    async def learn(*_: object) -> None:
-        nonlocal learning
-        if learning:
-            raise interlock.ServerUnavailableError("no answer")
-        learning = True
-        await forever()
-
-    driver: Any = client._driver
-    monkeypatch.setattr(driver._multiplexer, "open", learn)
-    task = asyncio.create_task(acquires(client.lock("name")))
-    await until(lambda: learning, 5, "it learns")
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-
-
-async def test_what_nobody_waits_for_any_more_is_not_reported(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """A cluster that does not answer is no error of a task that was cancelled meanwhile."""
-    with socket.create_server(("127.0.0.1", 0)) as deaf:
-        client = interlock.asyncio.connect(f"redis+cluster://127.0.0.1:{deaf.getsockname()[1]}")
-        task = asyncio.create_task(acquires(client.lock("name")))
-        await let_others_run()
-        told = client._driver._multiplexer._topology.open("auto")
-        task.cancel()
-        await asyncio.wait({task})
-        with pytest.raises(interlock.ServerUnavailableError):
-            await asyncio.wrap_future(told)
-    await let_others_run(3)
-    del told
-    await client.close()
-    gc.collect()
-    assert "never retrieved" not in caplog.text
