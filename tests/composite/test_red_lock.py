@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lock.lock_like import queued, sent_in, until
+from tests.lock.lock_like import until
 from tests.support.proxy import FaultProxy
 
 from interlock.errors import HoldLostError
@@ -80,22 +79,3 @@ async def test_a_release_finds_the_loss(table: Table) -> None:
     with pytest.raises(HoldLostError):
         await owner.do(lock.release)
     await until(lambda: table.stored() == [[], [], []], 10, "all are free")
-
-
-async def test_waiting_costs_little(table: Table) -> None:
-    """Ten who wait in one process ask each server a few times a second, all together."""
-    with FaultProxy(("127.0.0.1", table.servers[1].port)) as proxy:
-        urls = [table.servers[0].url(), proxy.url(), table.servers[2].url()]
-        clients = table.clients(urls)
-        lock, holder = table.red(clients), table.owner()
-        theirs = table.red(table.clients())
-        await holder.do(theirs.acquire)
-        waiting = [
-            asyncio.create_task(table.owner().do(lock.acquire, timeout=3)) for _ in range(10)
-        ]
-        await queued(*clients, count=10)
-        await sent_in(proxy, 2)
-        assert proxy.commands["EVALSHA"] <= 30
-        assert await asyncio.gather(*waiting) == [False] * 10
-        await holder.do(theirs.release)
-        await table.end()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -122,20 +121,6 @@ async def test_no_connection_is_told_alike(redis_url: str) -> None:
         texts = [await _refusal(Face(name), url) for name in ("sync", "asyncio")]
         assert texts[0] == texts[1]
         assert advice in texts[0]
-
-
-async def test_a_failed_release_tells_the_rest(face: Face, fresh_server: RedisServer) -> None:
-    """A release that gets no answer says that the lock ends with its lease."""
-    client = face.module.connect(fresh_server.url(), command_timeout=0.3, outage_timeout=0.1)
-    lock, owner = client.lock("name"), face.owner()
-    await owner.do(lock.acquire)
-    fresh_server.pause()
-    with pytest.raises(ServerUnavailableError, match="ends with its lease, unless"):
-        await owner.do(lock.release)
-    await owner.end()
-    with suppress(ServerUnavailableError):
-        await told(client.close())
-    fresh_server.resume()
 
 
 async def test_the_event_of_a_loss_is_no_truth_value_in_a_task(redis_url: str) -> None:

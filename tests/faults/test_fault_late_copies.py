@@ -244,6 +244,7 @@ def test_no_copy_undoes_a_later_call_of_a_semaphore(
         run.step(semaphore.acquire)
 
 
+@pytest.mark.rest
 def test_no_copy_undoes_a_later_call_of_an_event_or_latch(
     proxy: FaultProxy, redis_client: redis.Redis
 ) -> None:

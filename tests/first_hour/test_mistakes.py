@@ -168,36 +168,6 @@ TABLE = [
         "milliseconds",
         code=0,
     ),
-    sync(
-        "try_lock in an if",
-        """
-        if client.try_lock("job"):
-            print("works")
-        """,
-        "TypeError",
-        "use `with`",
-    ),
-    sync(
-        "a lock of the process that forked this one",
-        """
-        import os
-        lock = client.lock("x")
-        with lock as hold:
-            child = os.fork()
-            if not child:
-                for wrong in (lock.release, hold.ensure, client.lock("x", timeout=0).__enter__):
-                    try:
-                        wrong()
-                    except interlock.InterlockError as error:
-                        print(type(error).__name__, error, flush=True)
-                os._exit(0)
-            os.waitpid(child, 0)
-        """,
-        "NotHeldError lock 'x' is not held by thread 'MainThread'",
-        "NotHeldError 'x' belongs to the process that forked this one",
-        "not acquired in 0 s; held by the process that forked this one",
-        code=0,
-    ),
     sync("a list of locks", 'client.multi_lock([client.lock("a"), client.lock("b")])', "*locks"),
     sync("a rate limiter", 'client.get_rate_limiter("x")', "AttributeError", "acquire(lease=1)"),
     sync(
@@ -272,15 +242,6 @@ TABLE = [
         """,
         "redis://",
         "the URL is that of INTERLOCK_URL",
-    ),
-    program(
-        "the timeout of a client",
-        """
-        import interlock
-        interlock.connect("redis://localhost", timeout=3)
-        """,
-        "client.lock(name, timeout=seconds)",
-        "command_timeout=seconds",
     ),
     program(
         "the port of a web server",

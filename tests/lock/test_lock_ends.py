@@ -13,26 +13,12 @@ from tests.lock.lock_like import until
 from tests.support.cards import own_keys
 from tests.support.patience import forever
 from tests.support.renewal import renews_soon
-from tests.support.servers import RedisServer, wait_until
 
 import interlock
 import interlock.asyncio
 
 if TYPE_CHECKING:
     import redis
-
-
-def test_a_close_while_the_server_stands_still(quiescent: None) -> None:
-    """A server that stood still during a close, and never ran the script, releases afterwards."""
-    with RedisServer() as server, server.client() as redis_client:
-        client = interlock.connect(server.url(), command_timeout=5)
-        client.lock("name").acquire()
-        wait_until(lambda: redis_client.keys("interlock_client*"), 10, "the background has begun")
-        server.pause()
-        with pytest.raises(interlock.ServerUnavailableError):
-            client.close()
-        server.resume()
-        wait_until(lambda: not redis_client.exists("name"), 10, "it is released")
 
 
 async def test_a_cancelled_close_can_be_repeated(

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import contextvars
 import gc
+import itertools
 import multiprocessing
 import multiprocessing.pool
 import sys
@@ -18,6 +19,7 @@ import time
 import warnings
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -120,34 +122,21 @@ async def apart(task: Callable[[], Any], count: int) -> None:
 
 
 @pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
-def test_jobs_that_split_a_block_exclude_each_other(
+def test_jobs_that_acquire_and_release_exclude_each_other(
     client: interlock.Client, inside: Inside, make: Callable[[interlock.Client], Any]
 ) -> None:
-    """A block is entered in one job of a pool and left in another one; all are served."""
+    """One job of a pool enters a block, or acquires by hand; another one leaves, or releases."""
+    numbers = itertools.count()
 
     async def task() -> None:
-        stack = contextlib.ExitStack()
-        await asyncio.to_thread(stack.enter_context, make(client))
+        lock, stack = make(client), contextlib.ExitStack()
+        enter, leave = lock.acquire, lock.release
+        if next(numbers) % 2:
+            enter, leave = partial(stack.enter_context, lock), stack.close
+        assert await asyncio.to_thread(enter)
         with inside.one():
             await asyncio.sleep(STAY)
-        await asyncio.to_thread(stack.close)
-
-    asyncio.run(apart(task, 4))
-    assert (inside.over, inside.served) == (0, 4)
-
-
-@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
-def test_jobs_acquire_and_release_by_hand(
-    client: interlock.Client, inside: Inside, make: Callable[[interlock.Client], Any]
-) -> None:
-    """One job acquires by hand, another one releases by the same object, in whatever thread."""
-
-    async def task() -> None:
-        lock = make(client)
-        assert await asyncio.to_thread(lock.acquire)
-        with inside.one():
-            await asyncio.sleep(STAY)
-        await asyncio.to_thread(lock.release)
+        await asyncio.to_thread(leave)
 
     asyncio.run(apart(task, 4))
     assert (inside.over, inside.served) == (0, 4)

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import renewed, until
+from tests.lock.lock_like import until
 
 from interlock import ConfigError, HoldLostError, NotHeldError
 
@@ -21,26 +21,6 @@ async def _counts(owner: Any, semaphore: Any) -> tuple[int, int, int]:
         await owner.do(semaphore.acquired_permits),
         await owner.do(semaphore.permits),
     )
-
-
-async def test_a_key_of_another_type_is_one_loss(leased: Stage) -> None:
-    """If a semaphore's key changes its type, its permit is lost; permits of others are renewed."""
-    owner, client = leased.owner(), leased.client(renewed="soon")
-    permits = []
-    for name in ("spoiled", "kept"):
-        semaphore = client.leased_semaphore(name)
-        await owner.do(semaphore.try_set_permits, 1)
-        permits.append(await owner.do(semaphore.acquire))
-    (leases,) = [
-        key
-        for key in leased.redis.scan_iter()
-        if leased.redis.type(key) == b"zset" and b"spoiled" in key
-    ]
-    leased.redis.set(leases, "something else")
-    await until(permits[0].lost.is_set, 20, "the loss is told")
-    await renewed(permits[1])
-    await owner.do(permits[1].release)
-    leased.redis.delete(leases)
 
 
 async def test_a_lease_is_prolonged(leased: Stage) -> None:

@@ -21,27 +21,6 @@ def ends(stage: Stage, *keys: str) -> list[float]:
     return [stage.redis.pttl(key) / 1000 for key in keys]
 
 
-def sent(stage: Stage) -> int:
-    """Return how many scripts the server has run."""
-    stats = stage.redis.info("commandstats")
-    return sum(stats.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("eval", "evalsha"))
-
-
-async def test_each_use_keeps_an_idle_semaphore(plain: Stage) -> None:
-    """Each client lets it end after the time, and again at a later use, but not at each one."""
-    owner, client = plain.owner(), plain.client(card=False)
-    semaphore = plain.lock(client, permits=2, idle=3000)
-    assert await owner.do(semaphore.acquire)
-    assert all(2900 < each <= 3000 for each in ends(plain, "name", TOTAL))
-    before = sent(plain)
-    assert await owner.do(plain.lock(client, permits=2, idle=3000).acquire)
-    assert sent(plain) == before + 1
-    for key in ("name", TOTAL):
-        plain.redis.expire(key, 100)
-    assert await owner.do(plain.lock(plain.client(), permits=2, idle=3000).available_permits) == 0
-    assert all(2900 < each <= 3000 for each in ends(plain, "name", TOTAL))
-
-
 async def test_no_lease_outlasts_its_semaphore(leased: Stage) -> None:
     """A lease that is longer than the semaphore stays is refused, or a permit ended too early."""
     owner, client = leased.owner(), leased.client(lease=10)

@@ -6,19 +6,17 @@ import asyncio
 import contextlib
 import warnings
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import pytest
 from tests.lock.interrupting import Blow
 from tests.lock.lock_like import until
 from tests.support.cards import own_keys
 from tests.support.patience import wait_until
-from tests.support.proxy import FaultProxy, command, delay, drop_request, swallow_reply
+from tests.support.proxy import FaultProxy, command, drop_request, swallow_reply
 
 import interlock
 import interlock.asyncio
 from interlock import MisuseWarning, ServerUnavailableError, WrongTypeError
-from interlock._drivers import aio, threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,27 +124,6 @@ async def test_the_first_wait_for_a_missing_one_says_so(plain: Stage, kind: str)
     (warning,) = told
     assert warning.category is MisuseWarning
     assert f"client.{kind}('name', permits=n)" in str(warning.message)
-
-
-async def test_a_single_try_far_from_the_server_is_answered(
-    plain: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One try lasts a whole round trip, the first of a client too: it sets a number before."""
-    monkeypatch.setattr(threads, "GRACE", 0.05)
-    monkeypatch.setattr(aio.AsyncDriver._seconds, "__defaults__", (0.05,))
-    owner, parts = plain.owner(), urlsplit(plain.url)
-    with FaultProxy((str(parts.hostname), parts.port or 0)) as proxy:
-        proxy.on_request(command("EVALSHA"), delay(0.2))
-        client = plain.client(proxy.url())
-        assert await owner.do(client.semaphore("a", permits=1, idle=60).acquire, timeout=0)
-        permit = await owner.do(client.leased_semaphore("b", permits=1).try_acquire)
-        limited = await owner.do(client.limited("c", 1).acquire, timeout=0)
-        assert not await owner.do(client.count_down_latch("d", count=1).wait, timeout=0)
-        assert not await owner.do(client.event("e").wait, timeout=0)
-        for each in (permit, limited):
-            assert each
-            await owner.do(each.release)
-    assert proxy.fired
 
 
 async def test_a_single_try_after_the_server_has_closed_the_connection(
