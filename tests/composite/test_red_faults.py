@@ -44,20 +44,13 @@ def _revive(servers: Sequence[RedisServer]) -> None:
 
 
 @FIVE
-@pytest.mark.parametrize(
-    ("fail", "warm"),
-    [(_kill, True), (_pause, True), (_kill, False)],
-    ids=["refused", "paused", "never-there"],
-)
-async def test_a_minority_that_is_down(
-    own: Table, fail: Callable[[RedisServer], None], warm: bool
-) -> None:
+@down
+async def test_a_minority_that_is_down(own: Table, fail: Callable[[RedisServer], None]) -> None:
     """Two of five servers that are down cost one time-out together, and no error."""
     clients = own.clients()
     lock, owner = own.red(clients), own.owner()
-    if warm:
-        await owner.do(lock.acquire)
-        await owner.do(lock.release)
+    await owner.do(lock.acquire)
+    await owner.do(lock.release)
     for server in own.servers[:2]:
         fail(server)
     took: list[float] = []

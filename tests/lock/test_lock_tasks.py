@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import inspect
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.lock_like import until
@@ -38,18 +37,6 @@ async def other(redis_url: str) -> AsyncIterator[Client]:
     """Give another client, as another process would have one."""
     async with interlock.asyncio.connect(redis_url) as client:
         yield client
-
-
-async def test_what_was_not_awaited_looks_like_a_coroutine(client: Client) -> None:
-    """A scheduler that is given `lock.locked()` finds a coroutine's name and state."""
-    asking: Any = client.lock("name").locked()
-    assert asking.__qualname__ == "Lock.locked"
-    assert inspect.getcoroutinestate(asking) == inspect.CORO_CREATED
-    task = asyncio.create_task(asking)
-    assert "Lock.locked()" in repr(task)
-    assert not await task
-    assert inspect.getcoroutinestate(asking) == inspect.CORO_CLOSED
-    assert not hasattr(asking, "acquired")
 
 
 async def test_a_blocked_loop_loses_nothing(client: Client, other: Client) -> None:

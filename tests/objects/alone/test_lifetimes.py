@@ -16,11 +16,6 @@ if TYPE_CHECKING:
 TOTAL, LEASES = "interlock_semaphore_total:{name}", "{name}:timeout"
 
 
-def ends(stage: Stage, *keys: str) -> list[float]:
-    """Return the seconds after which each of *keys* ends; negative if it does not."""
-    return [stage.redis.pttl(key) / 1000 for key in keys]
-
-
 async def test_no_lease_outlasts_its_semaphore(leased: Stage) -> None:
     """A lease that is longer than the semaphore stays is refused, or a permit ended too early."""
     owner, client = leased.owner(), leased.client(lease=10)
@@ -47,23 +42,6 @@ async def test_waiters_are_told_of_an_idle_latch_that_has_ended(plain: Stage) ->
     for ended in await asyncio.gather(*waits, return_exceptions=True):
         assert isinstance(ended, LatchDeletedError)
         assert "the idle time of latch 'name' ended" in str(ended)
-
-
-async def test_each_use_keeps_an_idle_event(plain: Stage) -> None:
-    """A set, a look and a wait are uses of an event that is set; without ``idle=`` it stays."""
-    owner, client = plain.owner(), plain.client()
-    (key,) = ["interlock_event:{name}"]
-    event = client.event("name", idle=3000)
-    assert not await owner.do(event.is_set)
-    for call in (event.set, event.is_set, event.wait, event.set):
-        await owner.do(call)
-        assert 2900 < ends(plain, key)[0] <= 3000
-        plain.redis.expire(key, 100)
-    assert await owner.do(client.event("name").is_set)
-    assert 0 < ends(plain, key)[0] <= 100
-    await owner.do(client.event("name").clear)
-    await owner.do(client.event("name").set)
-    assert ends(plain, key)[0] < 0
 
 
 async def test_what_cannot_end_is_refused(plain: Stage) -> None:
