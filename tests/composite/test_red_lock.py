@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -55,15 +56,15 @@ async def test_validity(table: Table) -> None:
     """A hold is valid for its lease less the time of the acquire and the drift of clocks."""
     lock, owner = table.red(table.clients()), table.owner()
     began = time.monotonic()
-    assert await owner.do(lock.acquire, lease=100)
+    assert await owner.do(lock.acquire, lease=timedelta(hours=1))
     hold = await owner.do(lambda: lock.hold)
     remaining, elapsed = hold.remaining, time.monotonic() - began
-    assert 100 - 2 * elapsed - 1 < remaining < 100 - 100 * 0.001
-    assert 60 < await owner.do(lock.remaining) <= 100
-    await owner.do(lock.extend, 200)
-    assert 160 < hold.remaining < 200
+    assert 3600 - 3.6 - 2 * elapsed - 1 < remaining < 3600 - 3.5
+    assert 3500 < await owner.do(lock.remaining) <= 3600
+    await owner.do(lock.extend, timedelta(hours=2))
+    assert 7100 < hold.remaining < 7200 - 7
     for server in table.servers:
-        assert 160_000 < int(str(server.execute("PTTL", "name"))) <= 200_000
+        assert 7_100_000 < int(str(server.execute("PTTL", "name"))) <= 7_200_000
     await owner.do(lock.release)
 
 
