@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.interrupting import Blow
+from tests.lock.interrupting import Blow, SecondBlow
 from tests.support.servers import wait_until
 
 import interlock
+from interlock._core.objects.counter import Carried
+from interlock._drivers.threads import ThreadDriver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -21,9 +21,9 @@ from interlock._traceback import shorten
 from interlock.errors import ClosedError, InterlockError, NotHeldError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
-    from types import TracebackType
+    from types import CoroutineType, TracebackType
     from typing import TypeAlias
 
     from interlock._core.locks.ticket import Ticket
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Exits: TypeAlias = Callable[
         [Any, type[BaseException] | None, BaseException | None, TracebackType | None],
-        Coroutine[Any, Any, None],
+        CoroutineType[Any, Any, None],
     ]
     """An ``__aexit__``, of which each look-up gives the end of a new block."""
 

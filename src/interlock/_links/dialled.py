@@ -208,9 +208,11 @@ class Dialled:
         if self._given.get("socket_keepalive") is not False:
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             ours = {getattr(socket, name, None): each for name, each in _KEEP_ALIVE.items()}
-            options = self._given.get("socket_keepalive_options")
+            options: Any = self._given.get("socket_keepalive_options")
             # redis-py's own clients have an object there that means its defaults.
-            for option, value in (options if isinstance(options, dict) else ours).items():
+            if isinstance(options, dict):
+                ours = cast("dict[int | None, int]", options)
+            for option, value in ours.items():
                 if option is not None:
                     connected.setsockopt(socket.IPPROTO_TCP, option, value)
         return connected

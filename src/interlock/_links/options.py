@@ -63,10 +63,10 @@ def read_url(url: str, shown: str | None = None) -> dict[str, Any]:
         ConfigError: it cannot be read.
     """
     shown = redact(shown or url)
-    from redis.connection import parse_url  # noqa: PLC0415 - it takes long
+    from redis import connection  # noqa: PLC0415 - it takes long
 
     # It has no types.
-    parse: Callable[[str], dict[str, Any]] = cast("Any", parse_url)
+    parse: Callable[[str], dict[str, Any]] = cast("Any", connection).parse_url
     try:
         kwargs = parse(url)
         _ = urlsplit(url).port

@@ -79,6 +79,7 @@ def _address(told: Any, asked: Endpoint) -> Address:
 
     Source: https://redis.io/docs/latest/commands/cluster-slots/
     """
+    more: list[list[Any]]
     host, port, _, *more = told
     if host == b"?":
         data = more[0] if more else []

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping  # noqa: TC003 - dataclass fields are read at run time
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from interlock._links.connection import Connection
 from interlock._links.replies import understood
@@ -94,7 +94,9 @@ def _facts(connection: Connection, endpoint: Endpoint, timeout: float) -> Facts:
         if isinstance(reply, ReplyError):
             silent[command] = str(reply)
             return ""
-        return [_text(each) for each in reply] if isinstance(reply, list) else _text(reply)
+        if isinstance(reply, list):
+            return [_text(each) for each in cast("list[object]", reply)]
+        return _text(reply)
 
     def seconds_of_a_ping() -> float:
         began = time.perf_counter()

@@ -298,11 +298,11 @@ class GiveBack(Carried[bool]):
         call.ask(self._counter.session.clock())
         return self._made()
 
-    def rest(self, failure: Exception | None) -> Op[bool]:
+    def rest(self, failure: Exception | None, until: float = NEVER) -> Op[bool]:
         """Send it again after *failure*."""
         if failure is not None:
             made, session = self._made(), self._counter.session
-            _ = self.done((yield from session.persist(made, NEVER, self.call, failure)))
+            _ = self.done((yield from session.persist(made, until, self.call, failure)))
         return self.result
 
     def give_up(self) -> None:
