@@ -52,8 +52,9 @@ def strike(call: Callable[[], object], at: int) -> bool:
     def trace(frame: FrameType, event: str, _: object) -> Any:
         nonlocal seen
         file = frame.f_code.co_filename
-        # Python drops what is raised in the callback of a weak reference: the end of an owner.
-        if "interlock/_" not in file or file.endswith("process/lifecycle.py"):
+        # Python drops what is raised in a finalizer, or in the callback of a weak reference: the end
+        # of an owner.
+        if "interlock/_" not in file or file.endswith("process/lifecycle.py") or _finalizes(frame):
             return None
         frame.f_trace_opcodes = True
         if event == "opcode" and frame.f_code.co_code[frame.f_lasti] not in SPARED:
@@ -72,6 +73,12 @@ def strike(call: Callable[[], object], at: int) -> bool:
     finally:
         sys.settrace(former)
     return seen >= at
+
+
+def _finalizes(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code.co_name != "__del__":
+        frame = frame.f_back
+    return frame is not None
 
 
 class Waiter:

@@ -26,13 +26,11 @@ class Stored(Kind):
     Attributes:
         key: where ``name`` is stored.
         calls: what raises an error, from the object.
-        refused: what finds that it exists already, and returns False.
         notes: pattern of the keys that these calls may leave for a while.
     """
 
     key: str = "name"
     calls: Callable[[Any], list[Callable[[], Any]]] = lambda it: []
-    refused: Callable[[Any], list[Callable[[], Any]]] = lambda it: []
     notes: str = "none"
 
 
@@ -47,8 +45,8 @@ STORED = [
             it.drain_permits,
             it.available_permits,
             lambda: it.add_permits(1),
+            lambda: it.try_set_permits(1),
         ],
-        refused=lambda it: [lambda: it.try_set_permits(1)],
         notes="redisson_unlock_latch:{name}:*",
     ),
     Stored(
@@ -64,8 +62,13 @@ STORED = [
     Stored(
         "latch",
         lambda client, name: client.count_down_latch(name),
-        calls=lambda it: [it.count, it.wait, it.count_down, it.delete],
-        refused=lambda it: [lambda: it.try_set_count(1)],
+        calls=lambda it: [
+            it.count,
+            it.wait,
+            it.count_down,
+            it.delete,
+            lambda: it.try_set_count(1),
+        ],
         notes="redisson_unlock_latch:{name}:*",
     ),
     Stored(
@@ -111,8 +114,6 @@ async def test_a_name_in_use_by_something_else(stage: Stage, kind: Stored, value
     for call in kind.calls(it):
         with pytest.raises(WrongTypeError, match=f"is a {value}"):
             await owner.do(call)
-    for call in kind.refused(it):
-        assert not await owner.do(call)
     assert stage.redis.dump(kind.key) == before
     assert stage.left_behind() == {kind.key, *map(bytes.decode, stage.redis.keys(kind.notes))}
 

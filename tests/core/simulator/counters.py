@@ -150,38 +150,39 @@ class Ledger(Watcher):
 
 
 def _permits(ledger: Ledger, verb: str, args: list[str], old: Values) -> Values:
-    number, missing, total = args[0], old[0] is None, str(ledger.total)
-    if verb == "undo":
-        ledger.counted |= {f"acquire {number}", f"drain {number}"}
+    number, _, how, permits = args[:4]
+    missing, total = old[0] is None, str(ledger.total)
+    if how == "undo":
+        ledger.counted.add(f"acquire {number}")
         back = ledger.taken.pop(number, 0)
         return old if missing else (str(int(old[0] or 0) + back), old[1])
     all_ = total if missing else old[1]
     free = int(total if missing else old[0] or 0)
-    if verb in ("acquire", "drain"):
-        wanted = free if verb == "drain" else int(args[1])
+    if verb == "change":
+        ledger.counted.add(f"change {number}")
+        free += 0 if missing and how != "new" else int(permits)
+    elif permits != "0":
+        wanted = free if permits == "all" else int(permits)
         if free >= wanted:
-            ledger.counted.add(f"{verb} {number}")
+            ledger.counted.add(f"acquire {number}")
             ledger.taken[number] = wanted
             free -= wanted
-    elif verb == "release":
-        ledger.counted.add(f"{verb} {number}")
-        free += 0 if missing and args[6] != "new" else int(args[1])
     return str(free), all_
 
 
 def _count(ledger: Ledger, verb: str, args: list[str], old: Values) -> Values:
     if verb == "query":
         return old
-    ledger.counted.add(f"{verb} {args[0]}")
+    number, _, how, count = args[:4]
+    ledger.counted.add(f"change {number}")
     left, total = old
-    if verb == "delete":
+    if how == "delete":
         return None, None
-    if verb == "try_set":
-        return (args[1], total and args[1]) if left is None else old
-    count = args[1 if verb == "set_up" else 5]
+    if how == "make":
+        return (count, total and count) if left is None else old
     if count and old == (None, None):
         left = total = count
-    if verb == "count_down" and left is not None:
+    if how == "down" and left is not None:
         left = str(int(left) - 1)
     return None if left == "0" else left, total
 
@@ -189,8 +190,8 @@ def _count(ledger: Ledger, verb: str, args: list[str], old: Values) -> Values:
 def _state(ledger: Ledger, verb: str, args: list[str], old: Values) -> Values:
     if verb == "query":
         return old
-    ledger.counted.add(f"{verb} {args[0]}")
-    number, _, how, client = args[:4]
+    number, _, how, _, _, client = args[:6]
+    ledger.counted.add(f"change {number}")
     word, _, mark = (old[0] or "clear").partition(" ")
     if how == word:
         return old

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from interlock._core.objects.named import Named
 from tests.core.simulator.judge import TRIPS, client_of
 from tests.core.simulator.schedule import Interrupted
 from tests.core.simulator.watcher import Watcher, zset
@@ -21,6 +20,7 @@ from interlock._core.model.names import (
     permit_leases,
 )
 from interlock._core.objects.leased_number import LeasedNumber
+from interlock._core.objects.number import Named
 from interlock._core.objects.permits import LeasedPermits, LimitedPermits, Permits
 from interlock._core.queue.places import COURTESY, LONGEST_POLL
 from interlock.errors import InterlockError
@@ -123,7 +123,8 @@ class Sharing(Watcher):
         kind, _, verb = call.script.name.rpartition("_")
         if kind not in ("limited", "leased"):
             return
-        asks = verb in ("acquire", "ask", "release")
+        asks = verb in ("ask", "release")
+        stands = verb == "ask" and len(call.args) > (5 if self._leased else 3)  # or it only tries
         me = str(call.args[0 if verb == "release" else 1]) if asks else ""
         queue, line = self._standing(before), self._standing(after)
         for each in filter(None, [me, *queue]):
@@ -146,7 +147,7 @@ class Sharing(Watcher):
         stood = me in queue and client_of(me) not in self._late(before, MARGIN)
         # A release does not know the number that the code names, and makes none.
         lacks = self._leased and NAME not in before
-        gives = (verb == "release" and not lacks) or (verb == "ask" and stood)
+        gives = (verb == "release" and not lacks) or (stands and stood)
         if gives and self._fits(waiting[0], inside):
             self.world.fail(f"{waiting[0]} was not let in by {verb} of {me}: {inside}")
 
@@ -157,7 +158,7 @@ class Sharing(Watcher):
         held, now = zset(after, self._permits), self._now()
         if came and self._taken(inside) > max(self._wish(each).limit for each in came):
             self.world.fail(f"{came} got permits beyond their limit: {inside}")
-        asked = call.script.name.endswith(("acquire", "ask", "renew"))
+        asked = call.script.name.endswith(("ask", "renew"))
         latest = now + max(float(call.args[0]) if asked else 0.0, 1000 * GRANT) + 1
         if any(
             not now < held.get(one, 0) <= latest for each in came for one in self._wish(each).ids

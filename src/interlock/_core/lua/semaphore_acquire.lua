@@ -34,7 +34,9 @@ end
 local wanted = permits == 'all' and (free or '0') or permits
 local left = (free or 0) - wanted
 if left >= 0 and permits ~= '0' then
-  redis.call('decrby', semaphore, wanted)
+  if wanted ~= '0' then -- there may be no semaphore
+    redis.call('decrby', semaphore, wanted)
+  end
   redis.call('set', request, number .. ' ' .. wanted, 'px', ttl)
 end
 

@@ -43,7 +43,10 @@ local function expire()
   for _, id in ipairs(redis.call('zrangebyscore', permits, '0', ms)) do
     redis.call('zrem', permits, id)
     count(1)
-    late[whose(id)] = true
+    local client = whose(id)
+    if client then
+      late[client] = true
+    end
   end
   for _, one in ipairs(queue and next(late) and redis.call('zrange', queue, '0', '-1') or {}) do
     local client = string.match(one, '^[^:]*')
