@@ -12,13 +12,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, cast
 
 from interlock._links.connection import Connection
-from interlock._links.replies import understood
+from interlock._links.replies import error_code, refusal, understood
 from interlock._links.resp import ReplyError, pack
 
 if TYPE_CHECKING:
     from interlock._links.endpoint import Endpoint
 
 PINGS = 5
+FOR_ALL = {"NOAUTH", "LOADING"}
+"""Errors that a server answers to whatever it is asked."""
 SETTINGS = ("appendfsync", "min-replicas-to-write", "save", "stop-writes-on-bgsave-error")
 """What is not in INFO."""
 LIBRARY_SINCE = (7, 2)
@@ -92,6 +94,8 @@ def _facts(connection: Connection, endpoint: Endpoint, timeout: float) -> Facts:
         packed = pack((*command.split(), *arguments))
         [reply] = connection.exchange([packed], timeout)
         if isinstance(reply, ReplyError):
+            if error_code(str(reply)) in FOR_ALL:
+                raise refusal(str(reply), None, endpoint.where)
             silent[command] = str(reply)
             return ""
         if isinstance(reply, list):
