@@ -82,11 +82,6 @@ class Bell:
                 timer.cancel()
 
 
-_JOINS = {
-    "lock_ask", "fenced_ask", "read_ask", "write_ask", "election_ask", "leased_ask", "limited_ask"
-}  # fmt: skip
-
-
 class AsyncDriver(ConnectedDriver, AwaitedDriver):
     """Performs the operations of one client for any number of tasks of one event loop.
 
@@ -120,10 +115,8 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
                             reply = await self._multiplexer.eval(call, self.timeout)
                         else:
                             # Who asks for a place is in no hurry: that goes with the next command.
-                            more = call.script.name in _JOINS
-                            reply = await pipeline.send(
-                                call.packed or pack_evalsha(call), step.heard, more
-                            )
+                            packed = call.packed or pack_evalsha(call)
+                            reply = await pipeline.send(packed, step.heard, call.script.patient)
                     except InterlockError as error:
                         reply = error
                     if isinstance(reply, Exception):

@@ -77,7 +77,9 @@ class FairLock(Lock):
         return self._turn(hold, hold.lease, 1 if until > self.session.clock() else 0)
 
     def _turn(self, hold: Hold, lease: float, waits: int) -> Eval[Any]:
-        return self._kept(self._turning, lease, waits).of(hold)
+        which = "turn", lease, waits
+        form = self._forms.get(which) or self._keep(which, self._turning(lease, waits))
+        return form.of(hold)
 
     def _turning(self, lease: float, waits: int) -> Form:
         args = (milliseconds(lease), HOLE, waits, self._silence, self.channel)

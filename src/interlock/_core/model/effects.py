@@ -48,15 +48,22 @@ class Script(Generic[R_co]):
         sha: what EVALSHA takes.
         decode: turns the reply into core units (seconds, bool, str).
         varies: whether each call has other arguments, so that its packed form is not cached.
+        patient: whether it asks for a place, which may go with the next command.
         called: the beginning of a packed call, up to the digest.
     """
 
-    __slots__ = ("called", "decode", "name", "sha", "text", "varies")
+    __slots__ = ("called", "decode", "name", "patient", "sha", "text", "varies")
 
     def __init__(
-        self, name: str, text: str, decode: Callable[[object], R_co], *, varies: bool = False
+        self,
+        name: str,
+        text: str,
+        decode: Callable[[object], R_co],
+        *,
+        varies: bool = False,
+        patient: bool = False,
     ) -> None:
-        self.varies = varies
+        self.varies, self.patient = varies, patient
         self.name = name
         self.text = text
         self.sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()

@@ -45,7 +45,7 @@ def _leader(reply: object) -> Leader | None:
 
 
 FIRST_ASK: Final = Variants("election_ask", _held_or_left)
-ASK: Final = Variants("election_ask", held_or_refused)
+ASK: Final = Variants("election_ask", held_or_refused, patient=True)
 RELEASE: Final = Variants("election_release", freed)
 BREAK: Final = Variants("election_release", broken)
 _QUERY: Final = load("election_query", _leader)

@@ -22,15 +22,15 @@ class Variants(dict[str, Script[Any]]):
     A variant is made when it is first used: a client needs one of them.
     """
 
-    def __init__(self, name: str, decode: Callable[[Any], Any]) -> None:
+    def __init__(self, name: str, decode: Callable[[Any], Any], *, patient: bool = False) -> None:
         super().__init__()
-        self.name, self._decode = name, decode
+        self.name, self._decode, self._patient = name, decode, patient
         # Read now: later the process may have no file descriptor left.
         self._text = text_of(name)
 
     def __missing__(self, publish: str) -> Script[Any]:
         text = sent(muted(self._text, publish), publish)
-        script = self[publish] = Script(self.name, text, self._decode)
+        script = self[publish] = Script(self.name, text, self._decode, patient=self._patient)
         return script
 
 

@@ -82,11 +82,11 @@ def _note(reply: object) -> str | int | None:
 
 
 ACQUIRE: Final = load("lock_acquire", grant_or_left)
-ASK: Final = Variants("lock_ask", held_or_refused)
+ASK: Final = Variants("lock_ask", held_or_refused, patient=True)
 RELEASE: Final = Variants("lock_release", freed)
 RENEW: Final = load("lock_renew", kept)
 FENCED_ACQUIRE: Final = load("fenced_acquire", held_or_left)
-FENCED_ASK: Final = Variants("fenced_ask", held_or_refused)
+FENCED_ASK: Final = Variants("fenced_ask", held_or_refused, patient=True)
 FENCED_RELEASE: Final = Variants("fenced_release", freed)
 GIVE: Final = load("lock_give", released)
 

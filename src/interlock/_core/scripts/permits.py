@@ -28,10 +28,10 @@ def _counts(reply: object) -> tuple[int, int]:
 
 
 LIMITED_TRY: Final = Variants("limited_ask", grant_or_left)
-LIMITED_ASK: Final = Variants("limited_ask", held_or_refused)
+LIMITED_ASK: Final = Variants("limited_ask", held_or_refused, patient=True)
 LIMITED_RELEASE: Final = Variants("limited_release", freed)
 LEASED_TRY: Final = Variants("leased_ask", grant_or_left)
-LEASED_ASK: Final = Variants("leased_ask", held_or_refused)
+LEASED_ASK: Final = Variants("leased_ask", held_or_refused, patient=True)
 LEASED_RELEASE: Final = Variants("leased_release", freed)
 LEASED_QUERY: Final = Variants("leased_query", _counts)
 LEASED_CHANGE: Final = Variants("leased_change", done)

@@ -35,11 +35,11 @@ def _in_or_refused(reply: Any) -> Grant | Refusal:
 
 
 READ_ACQUIRE: Final = Variants("read_acquire", grant_or_left)[""]
-READ_ASK: Final = Variants("read_ask", _in_or_refused)
+READ_ASK: Final = Variants("read_ask", _in_or_refused, patient=True)
 READ_RELEASE: Final = Variants("read_release", freed)
 READ_RENEW: Final = Variants("read_renew", kept)[""]
 WRITE_ACQUIRE: Final = Variants("write_acquire", grant_or_left)[""]
-WRITE_ASK: Final = Variants("write_ask", _in_or_refused)
+WRITE_ASK: Final = Variants("write_ask", _in_or_refused, patient=True)
 WRITE_RELEASE: Final = Variants("write_release", freed)
 
 
