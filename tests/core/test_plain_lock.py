@@ -52,7 +52,7 @@ class _Session:
     key = channel = standing = place = "the name"
     due, sides, in_turn = 0.0, False, False
     line, renewed_with = Line, ""
-    renewing, _renewing, _kept = Lock.renewing, Lock._renewing, Lock._kept
+    renewing, _renewing, _keep = Lock.renewing, Lock._renewing, Lock._keep
     options = Options(card=False)
     outside = SimpleNamespace(tell_loss=lambda _hold: None)
 

@@ -130,8 +130,9 @@ async def test_a_permit_got_for_another_task(redis_url: str) -> None:
         await let_others_run()  # the loop has dropped the task
         assert await semaphore.available_permits() == 0
         del permit
-        with pytest.warns(MisuseWarning, match="was never released"):
+        with pytest.warns(MisuseWarning, match="was never released") as warned:
             again = await semaphore.acquire(timeout=20)
+            await until(lambda: len(warned) > 0, 20, "a thread of its own warns")
         await again.release()
 
 
