@@ -91,15 +91,17 @@ async def leave(
         if error is None or own or isinstance(error, (Exception, GeneratorExit)):
             await driver.perform(step)
         else:
-            try:
-                call = step.begin()
-                if once and call is not None:
-                    call.deadline = driver.session.clock() + GRACE
-                    await driver.run_shielded(iter(call))
-            finally:
-                step.give_up()
+            call = step.begin()
+            if once and call is not None:
+                call.deadline = driver.session.clock() + GRACE
+                await driver.run_shielded(iter(call))
+            step.give_up()
     except InterlockError as trouble:
+        step.give_up()
         go_on(error, trouble, own=own)
+    except BaseException:
+        step.give_up()  # a signal may come before `perform` has begun
+        raise
 
 
 async def inside(

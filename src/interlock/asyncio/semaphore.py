@@ -18,7 +18,6 @@ from interlock._misuse import publish
 from interlock._traceback import outermost, shorten
 from interlock.asyncio import trying
 from interlock.asyncio.lock import Exit, entered
-from interlock.errors import InterlockError
 from interlock.options import FOREVER, check_timeout
 
 if TYPE_CHECKING:
@@ -174,9 +173,11 @@ class Semaphore(_Entering):
             ServerUnavailableError: no reply in time. The release is still being sent in the
                 background for a while, so do not repeat it.
         """
+        step = self._core.release(n)
         try:
-            await self._driver.perform(self._core.release(n))
-        except InterlockError as error:
+            await self._driver.perform(step)
+        except BaseException as error:
+            give_up(step)  # a signal may come before `perform` has begun
             shorten(error)
             raise
 

@@ -16,7 +16,6 @@ from interlock._drivers.process.whole import give_up
 from interlock._hints import hints, told, unexpected
 from interlock._misuse import publish
 from interlock._traceback import outermost, shorten
-from interlock.errors import InterlockError
 from interlock.options import FOREVER, check_timeout
 from interlock.sync import trying
 from interlock.sync.lock import Exit, entered
@@ -166,9 +165,11 @@ class Semaphore(_Entering):
             ServerUnavailableError: no reply in time. The release is still being sent in the
                 background for a while, so do not repeat it.
         """
+        step = self._core.release(n)
         try:
-            self._driver.perform(self._core.release(n))
-        except InterlockError as error:
+            self._driver.perform(step)
+        except BaseException as error:
+            give_up(step)  # a signal may come before `perform` has begun
             shorten(error)
             raise
 
