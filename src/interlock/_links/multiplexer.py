@@ -175,14 +175,14 @@ class Multiplexer:
     def __init__(self, topology: Topology, timeout: float) -> None:
         self._topology = topology
         self._timeout = timeout
-        self._lanes: dict[Endpoint, NodeMultiplexer] = {}
+        self._by_node: dict[Endpoint, NodeMultiplexer] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         self._closed = False
         self.eval, self.ready = self._eval, self._ready
         if topology.only is not None:
             # A single server redirects nobody: its calls need not pass through here.
-            lane = self._lanes[topology.only] = NodeMultiplexer(topology.only, timeout)
-            self.eval, self.ready = lane.eval, lane.ready
+            one = self._by_node[topology.only] = NodeMultiplexer(topology.only, timeout)
+            self.eval, self.ready = one.eval, one.ready
 
     async def open(self, pubsub: PubSub, timeout: float) -> None:
         """Learn which node serves which slot, and whether there are sharded channels.
@@ -202,16 +202,16 @@ class Multiplexer:
             owner = self._topology.owner(call.keys[0])
             if owner is None:
                 raise self._topology.nobody(call.keys[0])
-            lane = self._lanes.get(owner) or self._opened(owner)
-            return await lane.eval(call, seconds)
+            one = self._by_node.get(owner) or self._opened(owner)
+            return await one.eval(call, seconds)
         except ServerUnavailableError as error:
             failure = error
         return await self._after(call, failure, seconds)
 
     def _ready(self, call: Eval[object]) -> Pipeline | None:
         owner = self._topology.owner(call.keys[0])
-        lane = None if owner is None else self._lanes.get(owner)
-        return None if lane is None else lane.ready(call)
+        one = None if owner is None else self._by_node.get(owner)
+        return None if one is None else one.ready(call)
 
     async def judged(
         self, pipeline: Pipeline, call: Eval[object], reply: object, seconds: float
@@ -232,11 +232,9 @@ class Multiplexer:
         route, deadline = Route(self._topology), monotonic() + seconds
         while True:
             node = route.next(failure)
-            lane = self._lanes.get(node) or self._opened(node)
+            one = self._by_node.get(node) or self._opened(node)
             left = max(deadline - monotonic(), LEAST)
-            sent: Awaitable[object] = (
-                lane.ask(call, left) if route.asking else lane.eval(call, left)
-            )
+            sent: Awaitable[object] = one.ask(call, left) if route.asking else one.eval(call, left)
             try:
                 return await sent
             except ServerUnavailableError as error:
@@ -246,34 +244,34 @@ class Multiplexer:
         """Return a new connection to *node*; close those to nodes that left the cluster."""
         if self._closed:
             raise ClosedError("the client is closed")
-        lane = self._lanes[node] = NodeMultiplexer(node, self._timeout)
-        for former in set(self._lanes) - set(self._topology.nodes) - {node}:
-            self._lanes[former].has_left = True
-            leaving = asyncio.get_running_loop().create_task(self._lanes.pop(former).close())
+        one = self._by_node[node] = NodeMultiplexer(node, self._timeout)
+        for former in set(self._by_node) - set(self._topology.nodes) - {node}:
+            self._by_node[former].has_left = True
+            leaving = asyncio.get_running_loop().create_task(self._by_node.pop(former).close())
             self._leaving.add(leaving)
             leaving.add_done_callback(self._leaving.discard)
-        return lane
+        return one
 
     async def answered(self) -> None:
         """Do the same as `NodeMultiplexer.answered`, on all nodes at once."""
         self._closed = True
-        _ = await asyncio.gather(*(lane.answered() for lane in self._lanes.values()))
+        _ = await asyncio.gather(*(one.answered() for one in self._by_node.values()))
 
     async def close(self) -> None:
         """Close all connections; waiters get an error."""
         self._closed = True
-        closing = [lane.close() for lane in self._lanes.values()]
+        closing = [one.close() for one in self._by_node.values()]
         _ = await asyncio.gather(*closing, *self._leaving)
 
     def abort(self) -> None:
         """Do the same as `NodeMultiplexer.abort`, for all nodes."""
         self._closed = True
-        for lane in self._lanes.values():
-            lane.abort()
+        for one in self._by_node.values():
+            one.abort()
 
     def forget(self) -> None:
         """Reset everything, for another loop or in a forked child."""
         self._topology.after_fork()
         self._leaving.clear()
-        for lane in self._lanes.values():
-            lane.forget()
+        for one in self._by_node.values():
+            one.forget()

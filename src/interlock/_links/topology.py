@@ -1,8 +1,8 @@
 """The servers of one client: which node serves which key. A single server is a cluster of one node.
 
-Connections, subscriptions and renewals have one lane for each node. They ask the topology for the
+Connections, subscriptions and the upkeep have one part for each node. They ask the topology for the
 node of a key, and tell it what the nodes say of themselves. With a single server there is one
-lane, and nobody needs to ask.
+part, and nobody needs to ask.
 """
 
 from __future__ import annotations
