@@ -74,7 +74,7 @@ class Endpoint:
             mistake.
         served: True once a script succeeded; from then on it is an outage if a replica answers.
         refused: what the server refused for want of a right, and no call fails for: the events of the
-            log, and the server's words. The renewal thread takes it out.
+            log, and the server's words. The upkeep takes it out.
     """
 
     moves = False

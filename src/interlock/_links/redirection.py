@@ -1,6 +1,6 @@
 """The next step when a node of a cluster did not serve a command.
 
-It is the same for threads, tasks and the renewal thread.
+It is the same for threads, tasks and the lanes of the upkeep.
 
 A redirection is followed at once, a few times: not all nodes may know the latest map. Any other
 error goes to the caller. If the problem may pass, the error is transient, and `session.persist`

@@ -1,1 +1,1 @@
-"""The threads that serve every driver: renewal, subscription, observers."""
+"""The threads that serve every driver: upkeep, subscriber, Sentinel monitor, observers."""

@@ -81,7 +81,7 @@ class Callbacks:
             if not self._waiting() or len(self._threads) >= self._limit:
                 return
             thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-            # If none can start now, the renewal thread tries again every period.
+            # If none can start now, the next turn of the upkeep tries again.
             with suppress(RuntimeError):
                 thread.start()
             self._threads.add(thread)

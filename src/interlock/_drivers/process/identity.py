@@ -40,7 +40,7 @@ def about_this_process() -> dict[str, object]:
 
 
 def connection_name(client_id: str) -> str:
-    """Return the name in CLIENT LIST for the connection of the renewal thread of *client_id*.
+    """Return the name in CLIENT LIST for the connection of a lane of *client_id*.
 
     The server accepts neither spaces nor characters outside ASCII.
     """
