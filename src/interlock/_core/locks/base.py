@@ -66,9 +66,11 @@ class Lock:
     """The algorithm of one lock, for all its owners in this client.
 
     A kind overrides what its scripts differ in: `_entering`, `_asking` and `_leaving` (its forms),
-    `granted` if the answers differ, and `renewing` with `renewed_with` if holds are
-    renewed together. Without a queue on the server, `queues` is False, `channels` names one channel,
-    and `line` is the class of those who wait here.
+    `granted` if the answers differ, `renewing` with `renewed_with` if holds are renewed together, and
+    `state` if its holders do not stand in a hash of its key, each with its depth. Without a queue on
+    the server, `queues` is False, `channels` names one channel, and `line` is the class of those who
+    wait here. A release that leaves entries sends the new depth: if `_leaving` ignores that, the kind
+    is not reentrant.
 
     Args:
         session: the client's state.
