@@ -20,7 +20,7 @@ from interlock._naming import (
     fixed_name,
     naming,
 )
-from interlock._traceback import outermost
+from interlock._traceback import shorten
 from interlock.asyncio import lock as locks
 from interlock.asyncio.lock import Hold, Lock
 from interlock.errors import ConfigError
@@ -184,8 +184,11 @@ class _Call:
         began = session.clock()
         self._until = began + self._min_hold
         step = lock.acquiring().of(lock, self._caller, began, lease)
-        with outermost:
+        try:
             return await performed(driver, step, self._got)
+        except BaseException as error:
+            shorten(error)
+            raise
 
     def _got(self, hold: Any) -> Hold | None:
         if hold is None:

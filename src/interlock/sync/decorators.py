@@ -21,7 +21,7 @@ from interlock._naming import (
     fixed_name,
     naming,
 )
-from interlock._traceback import outermost
+from interlock._traceback import shorten
 from interlock.errors import ConfigError
 from interlock.options import MIN_LEASE, check_name, lease_of, lease_within
 from interlock.sync import lock as locks
@@ -181,8 +181,11 @@ class _Call:
         began = session.clock()
         self._until = began + self._min_hold
         step = lock.acquiring().of(lock, self._caller, began, lease)
-        with outermost:
+        try:
             return performed(driver, step, self._got)
+        except BaseException as error:
+            shorten(error)
+            raise
 
     def _got(self, hold: Any) -> Hold | None:
         if hold is None:

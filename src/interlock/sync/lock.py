@@ -373,8 +373,11 @@ class Hold(KnownHold):
             raise hold.not_held()
         seconds = lease_of(lease, driver)
         step = HandOver(hold, driver.session.options.lease if seconds is None else seconds)
-        with outermost:
+        try:
             return performed(driver, step, partial(self._ticket, hold))
+        except BaseException as error:
+            shorten(error)
+            raise
 
     def _ticket(self, hold: model.Hold, holder: str) -> Ticket:
         told = tickets.Ticket(hold.lock.kind, holder, hold.token, hold.name)
