@@ -56,6 +56,22 @@ with lock:
 client.close()
 say("done")
 """
+COUNTS = """
+client = interlock.connect(url)
+semaphore, latch = client.semaphore("the name"), client.count_down_latch("the name's latch")
+assert semaphore.try_set_permits(3) and latch.try_set_count(3)
+semaphore.acquire()
+latch.count_down()
+if (child := os.fork()) == 0:
+    took = semaphore.acquire(blocking=False)
+    latch.count_down()
+    os._exit(0 if took else 1)
+assert os.waitpid(child, 0) == (child, 0)
+assert semaphore.acquire(blocking=False)
+latch.count_down()
+say(f"{semaphore.available_permits()} permits, {latch.count()} to count")
+client.close()
+"""
 OUTLIVED = """
 client = interlock.connect(url, lease=3)
 lock = client.lock("the name")
@@ -76,6 +92,14 @@ def test_a_forked_child_has_nothing_of_its_parent(scene: Stage) -> None:
         assert parent.hear() == "done"
         assert parent.end() == (0, "")
     assert not scene.left()
+
+
+@played("threads")
+def test_a_forked_child_counts_apart_from_its_parent(scene: Stage) -> None:
+    """What both take of a semaphore, and count down, counts for each, by the objects from before."""
+    with Child(COUNTS, scene.place.urls[0]) as parent:
+        assert parent.hear() == "0 permits, 0 to count"
+        assert parent.end() == (0, "")
 
 
 @pytest.mark.promise("death")

@@ -44,14 +44,16 @@ class Request:
     """A key on the server that keeps the answer to the last call that used it.
 
     Attributes:
+        client: the id of the client whose calls use it. A forked child is another one, and numbers
+            its calls as its parent does.
         key: the key.
         forms: of the calls that use it, by what they do.
     """
 
-    __slots__ = ("forms", "key")
+    __slots__ = ("client", "forms", "key")
 
-    def __init__(self, key: str) -> None:
-        self.key = key
+    def __init__(self, client: str, key: str) -> None:
+        self.client, self.key = client, key
         self.forms: dict[tuple[object, ...], Form] = {}
 
 
@@ -161,10 +163,13 @@ class Counter:
 
     def new_call(self) -> Call:
         """Return a new call, with a key that nobody else uses meanwhile."""
+        client = self.session.client_id
         try:
             request = self._free.pop()
+            while request.client != client:
+                request = self._free.pop()
         except IndexError:
-            request = Request(self.request_key(f"{self.session.client_id}:{draw()}"))
+            request = Request(client, self.request_key(f"{client}:{draw()}"))
         return Call().begin(self, request, self._span)
 
     def new_wait(self) -> Call:
