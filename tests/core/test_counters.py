@@ -244,3 +244,15 @@ def test_one_look_lets_all_go_on(kit: Kit, redis_client: redis.Redis) -> None:
         each.join(PROMPT)
     after = redis_client.info("commandstats")["cmdstat_evalsha"]["calls"]
     assert after - before <= 3  # the setting, the look, and one of the upkeep's at most
+
+
+def test_a_count_down_behind_a_deletion_sets_no_count(kit: Kit) -> None:
+    """A late answer to who thought the latch was set up is not taken for the count of the next one."""
+    latch = CountDownLatch(kit.session, "name", "name", 1)
+    kit.perform(latch.count_down())
+    late = latch.count_down()
+    call: Any = late.begin()
+    assert kit.perform(latch.delete())
+    _ = late.done(call.script.decode(kit.driver.eval(call)))
+    assert not kit.perform(latch.wait(0.0))
+    assert kit.driver.run(latch.count()) == 1

@@ -110,7 +110,9 @@ class CountDownLatch(Gate):
         Source:
             RCountDownLatch.countDown.
         """
-        return self.change("down", self._to_set(), then=self._told)
+        count = self._to_set()
+        # Else the answer may come after a deletion, and tell nothing of what the code names.
+        return self.change("down", count, then=self._told if count else None)
 
     def count(self) -> Op[int]:
         """Return the present count; 0 if the latch is open or was never set."""
