@@ -256,3 +256,25 @@ def test_a_count_down_behind_a_deletion_sets_no_count(kit: Kit) -> None:
     _ = late.done(call.script.decode(kit.driver.eval(call)))
     assert not kit.perform(latch.wait(0.0))
     assert kit.driver.run(latch.count()) == 1
+
+
+def test_an_answer_that_comes_while_its_client_closes(
+    redis_url: str, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its thread takes it behind the end of all calls; all else is released, and no error raised."""
+    redis_client.set("name", 5)
+    kit = Kit(redis_url)
+    assert kit.client.lock("lock").acquire()
+    step = kit.semaphore().acquire(1, 0.0)
+    call: Any = step.begin()
+    answer = call.script.decode(kit.driver.eval(call))
+    ended: Any = kit.driver._upkeep._by_node
+
+    def by_node(work: Any) -> Any:
+        _ = step.done(answer)
+        return ended(work)
+
+    monkeypatch.setattr(kit.driver._upkeep, "_by_node", by_node)
+    kit.client.close()
+    assert not redis_client.exists("lock")
+    assert redis_client.get("name") == b"4"

@@ -169,8 +169,12 @@ class Counter:
             while request.client != client:
                 request = self._free.pop()
         except IndexError:
-            request = Request(client, self.request_key(f"{client}:{draw()}"))
+            request = self._new_request()
         return Call().begin(self, request, self._span)
+
+    def _new_request(self) -> Request:
+        client = self.session.client_id
+        return Request(client, self.request_key(f"{client}:{draw()}"))
 
     def new_wait(self) -> Call:
         """Return a new wait of one who changes nothing."""
@@ -194,9 +198,8 @@ class Counter:
         """Return the last arguments of each change."""
         return ()
 
-    def form(self, call: Call, how: str, *n: int | str) -> Form:
-        """Return what *call* sends to do *how*; made once for each key of requests."""
-        request = call.request
+    def form(self, request: Request | None, how: str, *n: int | str) -> Form:
+        """Return what a call with the key *request* sends to do *how*; made once for each key."""
         assert request is not None
         form = request.forms.get((how, *n))
         if form is None:
@@ -209,9 +212,14 @@ class Counter:
         return form
 
     def down(self, call: Call, depth: int) -> Eval[Any]:
-        """Return what finishes *call*, which was given up: an acquire is undone."""
+        """Return what finishes *call*, which was given up: an acquire is undone.
+
+        If its client ends, its answer may come just now, and leave its key to others. By a new key there
+        is nothing to undo.
+        """
         del depth
-        return (call.finish or self.form(call, "undo", 0)).of(call)
+        request = call.request or self._new_request()
+        return (call.finish or self.form(request, "undo", 0)).of(call)
 
     def change(
         self, how: str, *n: int | str, then: Callable[[Any], None] | None = None
@@ -246,7 +254,7 @@ class Carried(Step[R]):
         """Return the call, which the background is to send, too: how messages are sent is known now."""
         call = self.call
         if call.finish is None:
-            call.finish = self._counter.form(call, *self._which)
+            call.finish = self._counter.form(call.request, *self._which)
         call.valid_until = NEVER
         return call.finish.of(call)
 

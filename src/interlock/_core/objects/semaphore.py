@@ -80,7 +80,7 @@ class Semaphore(PermitNumber):
     def asking(self, call: Call, permits: int | str) -> Eval[Any]:
         """Return the script by which *call* takes *permits*; replicas are asked about what it took."""
         tells = permits == ALL or self.unset
-        made = self.form(call, TELL if tells else TAKE, permits).of(call)
+        made = self.form(call.request, TELL if tells else TAKE, permits).of(call)
         policy = self.session.replicas
         if policy is not None:
             made = made.anew()
@@ -90,7 +90,7 @@ class Semaphore(PermitNumber):
     def keep(self, call: Call, permits: int, entry: object) -> Call:
         """Return what a block has whose *call* took *permits*; *entry* is the block's."""
         has = Call().begin(self, call.request, self._span)
-        has.finish = self.form(call, "0", permits)
+        has.finish = self.form(call.request, "0", permits)
         has.wants, has.valid_until, has.since = permits, NEVER, self.session.clock()
         self.session.calls[has] = None
         has.entries = [OPEN, entry]
@@ -151,7 +151,7 @@ class Semaphore(PermitNumber):
     def available_permits(self) -> Op[int]:
         """Return how many permits are free; one round trip."""
         call = self.new_call()
-        asks = self.form(call, TELL, 0).of(call)
+        asks = self.form(call.request, TELL, 0).of(call)
         found: Numbers = yield from self.session.persist(asks, NEVER)
         self.settle(call)
         self.warn(found, 0, waits=False)
