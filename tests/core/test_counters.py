@@ -12,6 +12,7 @@ from tests.support.patience import wait_until
 import interlock
 from interlock._core.objects.count_down_latch import CountDownLatch
 from interlock._core.objects.event import Event
+from interlock._core.objects.leased_number import LeasedNumber
 from interlock._core.objects.semaphore import Semaphore
 from interlock.errors import ServerUnavailableError, WrongTypeError
 
@@ -278,3 +279,10 @@ def test_an_answer_that_comes_while_its_client_closes(
     kit.client.close()
     assert not redis_client.exists("lock")
     assert redis_client.get("name") == b"4"
+
+
+def test_only_the_first_wait_asks_whether_a_leased_semaphore_is_set_up(kit: Kit) -> None:
+    """Each later one costs no script more."""
+    number = LeasedNumber(kit.session, "name", "name")
+    kit.driver.run(number.note_wait(FOREVER))
+    assert not list(number.note_wait(FOREVER))

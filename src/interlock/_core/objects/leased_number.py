@@ -61,8 +61,10 @@ class LeasedNumber(PermitNumber):
 
     def note_wait(self, deadline: float) -> Op[None]:
         """Warn at the first wait until *deadline* if nobody has set the number of permits."""
-        if self.number is None and not sum((yield from self._query("", deadline))):
-            self.warn_missing()
+        if self.number is not None or not self.named.first(self.key):
+            return
+        if not sum((yield from self._query("", deadline))):
+            self.named.missing(self.kind, self.name)
 
     def counts(self) -> Op[tuple[int, int]]:
         """Return how many permits are free and how many are held; one round trip.
