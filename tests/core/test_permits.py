@@ -480,6 +480,16 @@ def test_renewals_keep_only_what_is_whole(at: Any) -> None:
     assert max(at.left()) > LEASE - 5000
 
 
+def test_permits_end_with_their_number(leased: Leased) -> None:
+    """A renewal by who gives no idle time lengthens that of neither key: the sum stays whole."""
+    held = leased.hold("a", 1)
+    leased.acquire(held)
+    for key in leased.own:
+        assert leased.client.pexpire(key, LEASE // 2)
+    assert leased.renew(held) == [1]
+    assert max(leased.client.pttl(key) for key in leased.own) <= LEASE // 2
+
+
 def test_a_limit_leaves_nothing(redis_client: redis.Redis) -> None:
     """A limit has one key, which ends after the last permit; there is nothing to set up."""
     redis_client.flushall()

@@ -39,13 +39,12 @@ for i = 1, holders do
     for _, member in ipairs(members) do
       redis.call('zadd', leases, now + lease, member)
     end
-    local ttl = redis.call('pttl', leases)
     if idle > 0 and KEYS[holders + i] then
       redis.call('pexpire', leases, idle)
       leases = KEYS[holders + i]
       redis.call('pexpire', leases, idle)
-    elseif ttl >= 0 and ttl < lease + KEEP then
-      redis.call('pexpire', leases, lease + KEEP)
+    elseif ARGV[i + 2]:find(':') and redis.call('pttl', leases) < lease + KEEP then
+      redis.call('pexpire', leases, lease + KEEP) -- those of a semaphore end with its number
     end
   end
   kept[i] = held
