@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import until
+from tests.sentinel.small import SERVICE, knows, sentinel_of
 from tests.support.patience import let_others_run
-from tests.support.servers import reach_replicas
+from tests.support.servers import ReplicatedServers, reach_replicas
 
 from interlock._core.model.names import condition_key
 from interlock._core.model.tokens import EPOCH_BITS
@@ -124,6 +125,34 @@ async def test_every_kind_of_object(stage: Stage, bed: SentinelServers) -> None:
     await owner.do(condition.release)
     assert await hearing
     await fifth.do(condition.release)
+
+
+async def test_releases_that_the_next_primary_has_missed(stage: Stage) -> None:
+    """Releases are sent again to a replica that was promoted before them, so no lock stays held.
+
+    Two plain REPLICAOF commands make it the primary. The client learns of it by its next call.
+    """
+    with ReplicatedServers() as servers, sentinel_of(servers.primary) as sentinel:
+        knows(sentinel)
+        old, new = servers.primary, servers.replicas[0]
+        client = stage.client(f"redis+sentinel://127.0.0.1:{sentinel.port}/{SERVICE}")
+        owner, names = stage.owner(), [f"name {number}" for number in range(19)]
+        locks = [client.lock(name) for name in names]
+        for lock in locks:
+            assert await owner.do(lock.acquire)
+        with old.client() as seen:
+            reach_replicas(seen, 1)
+        new.execute("REPLICAOF", "NO", "ONE")
+        for lock in locks:
+            await owner.do(lock.release)
+        assert new.execute("EXISTS", *names) == len(names)
+        old.execute("REPLICAOF", "127.0.0.1", new.port)
+        sentinel.execute("SENTINEL", "REMOVE", SERVICE)
+        sentinel.execute("SENTINEL", "MONITOR", SERVICE, "127.0.0.1", new.port, 1)
+        another = client.lock("another")
+        assert await owner.do(another.acquire, timeout=20)
+        await owner.do(another.release)
+        await until(lambda: not new.execute("EXISTS", *names), 10, "all of them are free")
 
 
 @pytest.mark.promise("failover")
