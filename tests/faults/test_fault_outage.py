@@ -144,6 +144,29 @@ async def test_an_outage_is_sat_out(own: Stage, outage: Outage) -> None:
     await waiter.do(lock.release)
 
 
+async def test_a_timeout_of_its_own_may_outlast_outage_timeout(own: Stage, outage: Outage) -> None:
+    """An acquire and a wait with a longer timeout sit out what ends an acquire without one."""
+    client = own.client(command_timeout=0.3, outage_timeout=0.3)
+    taker, waiter, other = own.owner(), own.owner(), own.owner()
+    free = client.lock("free")
+    await taker.do(free.acquire)
+    await taker.do(free.release)
+    own.redis.hset("name", "somebody", 1)
+    waiting = asyncio.create_task(waiter.do(client.lock("name").acquire, timeout=30))
+    await own.waits()
+    outage.begin()
+    taking = asyncio.create_task(taker.do(free.acquire, timeout=30))
+    with pytest.raises(ServerUnavailableError):
+        await other.do(client.lock("other").acquire)
+    await asyncio.sleep(1.0)  # the waiter has missed its connection, and asks
+    assert not taking.done()
+    assert not waiting.done()
+    outage.end()
+    own.redis.delete("name")
+    assert await taking
+    assert await waiting
+
+
 # One thread renews for both faces.
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
 async def test_a_loss_is_told_while_a_renewal_hangs(own: Stage, fresh_server: RedisServer) -> None:

@@ -235,7 +235,7 @@ class Taking(Step[R]):
         stands = not call.sent_at and line is not None and line.waiters
         if (failure is not None or not call.sent_at) and not stands:
             made = self._semaphore.asking(call, self._permits)
-            if self.done((yield from session.attempt(made, self._deadline, call, failure))):
+            if self.done((yield from session.attempt(made, self._until(), call, failure))):
                 return self.result
         if session.clock() < self._deadline and (yield from self._wait(call)):
             return True
@@ -246,6 +246,11 @@ class Taking(Step[R]):
             return False
         semaphore = self._semaphore
         raise out_of_time(semaphore.kind, semaphore.name, self._permits, self._timeout)
+
+    def _until(self) -> float:
+        """Return when to give up a try: its key outlives only copies of `outage_timeout`."""
+        session = self._semaphore.session
+        return min(self._deadline, session.clock() + session.options.outage_timeout)
 
     def _wait(self, call: Call) -> Op[bool]:
         """Stand in line, and ask when it is rung; return whether the permits were taken."""
@@ -260,7 +265,7 @@ class Taking(Step[R]):
             assert place is not None
             line, place.sent = place.line, 1.0
             made = semaphore.asking(call, self._permits)
-            answer = yield from session.attempt(made, self._deadline, call)
+            answer = yield from session.attempt(made, self._until(), call)
             left, free = (
                 (answer, answer) if answer.__class__ is int else (answer.left, answer.free or 0)
             )

@@ -321,10 +321,11 @@ class Session:
     def attempt(
         self, call: Eval[Any], until: float, hold: Hold, failure: Exception | None = None
     ) -> Op[Any]:
-        """Send *call*, by which *hold* asks, as `persist`; return the answer.
+        """Send *call*, by which *hold* asks, until it is answered; return the answer.
 
-        A try whose time is up already has time for a second one if its connection was dead.
-        The releases of what this client has left at its lock go before it, in the same write.
+        A timeout of the caller's own may outlast an outage; without one it is given up as in
+        `persist`. A try whose time is up already has time for a second one if its connection was
+        dead. The releases of what this client has left at its lock go before it, in the same write.
         """
         ghosts = self.garbage.of(hold.lock.key) if failure is None else []
         if ghosts:
@@ -336,7 +337,8 @@ class Session:
                 return answer
             failure = answer
         began = self.clock() if failure is None else hold.sent_at
-        return (yield from self.persist(call, max(until, began + GRACE), hold, failure))
+        sending = self.persist if until == NEVER else self._send
+        return (yield from sending(call, max(until, began + GRACE), hold, failure))
 
     def persist(
         self,
@@ -353,8 +355,13 @@ class Session:
             hold: what it acquires, if it does; `Lock.granted` takes the answer.
             failure: of the first try, if that was made.
         """
+        until = min(until, self.clock() + self.options.outage_timeout)
+        return self._send(call, until, hold, failure)
+
+    def _send(
+        self, call: Eval[Any], until: float, hold: Hold | None, failure: Exception | None
+    ) -> Op[Any]:
         clock, pause = self.clock, FIRST_PAUSE
-        until = min(until, clock() + self.options.outage_timeout)
         while True:
             if failure is None:
                 if hold is not None:
