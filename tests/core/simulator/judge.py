@@ -391,10 +391,13 @@ class Judge:
             # Nobody waits longer than a short lease for copies: they end by themselves.
             if each not in known and client_of(each) not in dead and "/" not in each:
                 self.lasts(("ghost", lock.key, each), self._ghost, f"{each} is left at {lock!r}")
+        # Who gets no messages finds out by a look.
+        told = all(client.session.publish for client in self._world.clients)
+        at_once = told and self._world.schedule.benign
         for each in inside:
             hold = known.get(each)
             if hold is not None and hold.place is not None and not hold.valid_until:
-                bound = TRIPS * self._world.latency[1] if self._world.schedule.benign else GHOST
+                bound = TRIPS * self._world.latency[1] if at_once else GHOST
                 text = f"{each} does not know that it has {lock!r}"
                 hears = bool(hold.lock.session.publish)
                 self.lasts(("granted", each), bound + (0.0 if hears else DEAF), text)

@@ -173,19 +173,23 @@ class Sharing(Watcher):
         silent = {c.session.client_id for c in self.world.clients if not c.session.publish}
         return client_of(me) in silent and f"{first}?".encode() not in zset(dump, self._queue)
 
-    def _late(self, dump: Dump, margin: float) -> set[str]:
-        """Return the clients that did not give back in time, and lose their places by that."""
+    def _late(self, dump: Dump, margin: float, but: str = "") -> set[str]:
+        """Return the clients that did not give back in time, and lose their places by that.
+
+        What *but* has does not count: it is given back now.
+        """
         now, held = self._now() + margin, zset(dump, self._permits)
         return {
             client_of(member)
             for member, wish in self._wishes.items()
-            if not member.partition(":")[2].startswith("2")
+            if member != but
+            and not member.partition(":")[2].startswith("2")
             and any(held.get(each, now + 1) <= now for each in wish.ids)
         }
 
     def _places(self, me: str, there: set[str], queue: Sequence[str], before: Dump) -> None:
         """Look whether somebody of the *queue* has lost a place who listens, or has kept one."""
-        perhaps, late = self._late(before, MARGIN), self._late(before, -MARGIN)
+        perhaps, late = self._late(before, MARGIN), self._late(before, -MARGIN, me)
         for each in queue:
             client = client_of(each)
             wakes = self.lock.channels(client)[-1].encode()
