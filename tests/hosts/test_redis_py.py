@@ -77,11 +77,12 @@ def test_a_lock_without_timeout_is_renewed_as_long_as_its_object_lives(redis_url
         for _ in range(3):
             wait_until(grown(lock.hold), 10, "it is renewed")
         assert lock.owned()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", interlock.MisuseWarning)
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always", interlock.MisuseWarning)
             del lock
             gc.collect()
-            wait_until(lambda: not client.exists("name"), 10, "the lock ended")
+            wait_until(lambda: warned, 10, "a thread of its own warns")
+        wait_until(lambda: not client.exists("name"), 10, "the lock ended")
         client_of(client, Short.options).close()
 
 
