@@ -186,19 +186,19 @@ def fuzz_errors(chance: random.Random, inputs: int) -> None:
 class _Endpoint:
     """Gives a connection to the other end of a socket pair."""
 
-    where, moves, served, login = "fuzz", False, True, None
+    where, moves, served, login, login_version = "fuzz", False, True, None, 0
 
     def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
+        self.sock = sock
 
     def connect(self, timeout: float) -> Any:
-        """Return what redis-py's connections are to ours."""
+        """Return what has the socket."""
         del timeout
         return self
 
     def disconnect(self) -> None:
         """Close."""
-        self._sock.close()
+        self.sock.close()
 
 
 def fuzz_connection(chance: random.Random, inputs: int) -> None:
