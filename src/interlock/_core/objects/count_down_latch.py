@@ -50,6 +50,7 @@ class CountDownLatch(Gate):
 
     kind = "latch"
     changes, query, spare = LATCH_CHANGE, LATCH_QUERY, 1
+    besides = latch_ending, latch_total
 
     def __init__(
         self,
@@ -63,7 +64,6 @@ class CountDownLatch(Gate):
         number = None if count is None else check_count(count)
         super().__init__(session, name, key, number, named, idle)
         self.channel = latch_channel(key)
-        self.beside = latch_ending(key), latch_total(key)
         if session.outside.clustered and session.options.pubsub in ("auto", "sharded"):
             check_channel(key, self.channel)
 

@@ -125,13 +125,13 @@ class Counter:
         channel: where its changes are announced.
         standing: by what its line is found; a leased semaphore of that name has the same channel.
         beside: further keys of each change, of which the last *spare* may be missing, but for
-            what *whole* names.
+            what *whole* names; *besides* makes them of the key.
     """
 
     kind: ClassVar[str]
     changes: ClassVar[Mapping[str, Script[Any]]]
     spare, whole = 0, ("set", "set up")
-    beside: tuple[str, ...] = ()
+    besides: ClassVar[tuple[Callable[[str], str], ...]] = ()
     channel: str
     place = ""
     in_turn, sides = True, False
@@ -140,6 +140,7 @@ class Counter:
     def __init__(self, session: Session, name: str, key: str, idle: float = 0.0) -> None:
         self.session, self.name = session, name
         self.base = self.key = key
+        self.beside = tuple([name(key) for name in self.besides])
         self.standing = f"{self.kind} {key}"
         self.idle = milliseconds(idle) if idle else 0
         self._span = session.options.outage_timeout

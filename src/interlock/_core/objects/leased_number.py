@@ -25,7 +25,7 @@ class LeasedNumber(PermitNumber):
     """The number of permits of one leased semaphore, for one client; arguments as `Number`."""
 
     kind = "leased semaphore"
-    changes, least = LEASED_CHANGE, 1
+    changes, least, besides = LEASED_CHANGE, 1, (permit_leases,)
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class LeasedNumber(PermitNumber):
         idle: float = 0.0,
     ) -> None:
         super().__init__(session, name, key, permits, named, idle)
-        self.seconds, self.beside = idle, (permit_leases(key),)
+        self.seconds = idle
         self.check_lease(session.options.lease)
 
     def check_lease(self, lease: float) -> None:

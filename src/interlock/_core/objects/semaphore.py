@@ -34,9 +34,7 @@ from interlock.errors import ConfigError
 if TYPE_CHECKING:
     from interlock._core.model.effects import Script
     from interlock._core.objects.counter import Carried
-    from interlock._core.objects.number import Named
     from interlock._core.queue.places import Line
-    from interlock._core.upkeep.session import Session
 
 ALL = "all"
 """Stands for all permits that are free."""
@@ -53,19 +51,7 @@ class Semaphore(PermitNumber):
     """One semaphore, for one client; arguments as `Number`."""
 
     kind = "semaphore"
-    changes, spare = SEMAPHORE_CHANGE, 1
-
-    def __init__(
-        self,
-        session: Session,
-        name: str,
-        key: str,
-        permits: int | None = None,
-        named: Named | None = None,
-        idle: float = 0.0,
-    ) -> None:
-        super().__init__(session, name, key, permits, named, idle)
-        self.beside = (semaphore_total(key),)
+    changes, spare, besides = SEMAPHORE_CHANGE, 1, (semaphore_total,)
 
     # The commands.
 
