@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(interlock.__file__).parent
 SOURCES = {str(path.relative_to(ROOT)): path for path in sorted(ROOT.rglob("*.py"))}
-CORE = [name for name in SOURCES if name.startswith(("_core/", "_core/"))]
+CORE = [name for name in SOURCES if name.startswith("_core/")]
 FACES = [
     name
     for name in SOURCES

@@ -9,9 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from interlock._core.model.effects import NEVER, Eval, Script
-from interlock._core.model.names import (
-    WRITES,
-)
+from interlock._core.model.names import WRITES
 from interlock._core.scripts.loader import Variants, load
 from interlock._core.scripts.locks import LockStatus, status
 from interlock._core.scripts.replies import Refusal, freed, held_or_refused
