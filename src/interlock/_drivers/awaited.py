@@ -96,12 +96,11 @@ async def leave(
                 call.deadline = driver.session.clock() + GRACE
                 await driver.run_shielded(iter(call))
             step.give_up()
-    except InterlockError as trouble:
-        step.give_up()
-        go_on(error, trouble, own=own)
-    except BaseException:
+    except BaseException as trouble:
         step.give_up()  # a signal may come before `perform` has begun
-        raise
+        if not isinstance(trouble, InterlockError):
+            raise
+        go_on(error, trouble, own=own)
 
 
 async def inside(

@@ -95,12 +95,11 @@ def leave(
                 call.deadline = driver.session.clock() + GRACE
                 driver.run_shielded(iter(call))
             step.give_up()
-    except InterlockError as trouble:
-        step.give_up()
-        go_on(error, trouble, own=own)
-    except BaseException:
+    except BaseException as trouble:
         step.give_up()  # a signal may come before `perform` has begun
-        raise
+        if not isinstance(trouble, InterlockError):
+            raise
+        go_on(error, trouble, own=own)
 
 
 def inside(
