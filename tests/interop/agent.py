@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds that a command without a time of its own may take on a busy machine."""
 
 REFUSALS = ("IllegalMonitorStateException", "NotHeldError")
