@@ -191,7 +191,7 @@ class Judge:
         if queue not in (stayed, [*stayed, me]):
             self._world.fail(f"{me} made {queue} of {former} by {name}")
         for each in former:
-            heard_of = self._heard_of.get((lock.key, each), 0.0)
+            heard_of = self._heard_of.get((lock.key, each), -FAIR_WAIT)  # a failover: never
             if each not in (*queue, me) and now - heard_of < FAIR_WAIT - 0.002:
                 self._world.fail(f"{each} lost its place by {name} of {me} and was alive")
         if me in queue and name == "fair_ask":
