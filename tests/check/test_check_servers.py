@@ -18,7 +18,8 @@ from tests.support.servers import (
 )
 
 import interlock
-from interlock.check import Severity
+from interlock.check import Requirements, Severity
+from interlock.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,6 +70,22 @@ def test_a_configuration_has_its_findings(
     with RedisServer(config=config) as server:
         report = check(server.url())
         assert {name: severity(report, name) for name in wanted} == wanted
+
+
+@pytest.mark.parametrize("lacking", ["+publish", "+subscribe", "&"])
+@pytest.mark.parametrize("options", [Options(), Options(pubsub="off")], ids=["messages", "none"])
+def test_a_user_without_messages_is_told(
+    lacking: str, options: Options, fresh_server: RedisServer, check: Check, severity: SeverityOf
+) -> None:
+    """A user who may not send or hear messages is warned, unless the client uses none."""
+    rules = Requirements(names="app:*").acl_line().split()[2:]
+    given = [rule for rule in rules if not rule.startswith(lacking)]
+    fresh_server.execute("ACL", "SETUSER", "app", "reset", *given)
+    report = check(fresh_server.url(0, "app", "secret"), names="app:*", options=options)
+    if options.pubsub == "off":
+        assert "messages" not in {one.check for one in report.findings}
+    else:
+        assert severity(report, "messages") is WARNING
 
 
 def _followed(primary: RedisServer) -> bool:

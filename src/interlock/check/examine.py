@@ -46,7 +46,7 @@ def examine(given: Iterable[Endpoint | Cluster], requirements: Requirements) -> 
             found.append(examine_sentinels(servers, options.lease, timeout))
         for node in nodes:
             try:
-                facts = collect(node, timeout)
+                facts = collect(node, timeout, _messages(requirements))
             except ServerUnavailableError as error:
                 found.append(_unreached(node, error))
                 continue
@@ -55,6 +55,16 @@ def examine(given: Iterable[Endpoint | Cluster], requirements: Requirements) -> 
             found.append(ServerReport(node.where, reached=True, findings=findings))
     # A server refuses a whole line with a rule that it does not know.
     return Report(tuple(found), replace(requirements, library=bool(library) and all(library)))
+
+
+def _messages(requirements: Requirements) -> list[tuple[str, ...]]:
+    """Return the commands that show whether a user may use the channels of the objects."""
+    shard = "S" if requirements.sharded else ""
+    channels = [each.replace("*", "") for each in requirements.channels[:1]]
+    return [
+        *((f"{shard}PUBLISH", channel, "") for channel in channels),
+        *((f"{shard}SUBSCRIBE", channel) for channel in channels),
+    ]
 
 
 def _unreached(servers: Endpoint | Cluster, error: ServerUnavailableError) -> ServerReport:

@@ -16,6 +16,8 @@ from interlock._links.replies import error_code, refusal, understood
 from interlock._links.resp import ReplyError, pack
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from interlock._links.endpoint import Endpoint
 
 PINGS = 5
@@ -71,8 +73,10 @@ class Facts:
         return "sentinel" in (self.info.get("redis_mode"), self.info.get("server_mode"))
 
 
-def collect(endpoint: Endpoint, timeout: float) -> Facts:
-    """Ask the server at *endpoint* for all that is judged, in about 12 round trips.
+def collect(endpoint: Endpoint, timeout: float, messages: Sequence[tuple[str, ...]] = ()) -> Facts:
+    """Ask the server at *endpoint* for all that is judged, in about 14 round trips.
+
+    *messages* are commands that send and hear them on a channel that nobody uses.
 
     A server need not answer: managed ones forbid CONFIG, a locked-down user may not run INFO.
 
@@ -84,10 +88,12 @@ def collect(endpoint: Endpoint, timeout: float) -> Facts:
         understood(endpoint.where),
         closing(Connection(endpoint, timeout)) as connection,
     ):
-        return _facts(connection, endpoint, timeout)
+        return _facts(connection, endpoint, timeout, messages)
 
 
-def _facts(connection: Connection, endpoint: Endpoint, timeout: float) -> Facts:
+def _facts(
+    connection: Connection, endpoint: Endpoint, timeout: float, messages: Sequence[tuple[str, ...]]
+) -> Facts:
     silent: dict[str, str] = {}
 
     def ask(command: str, *arguments: str) -> list[str] | str:
@@ -115,16 +121,20 @@ def _facts(connection: Connection, endpoint: Endpoint, timeout: float) -> Facts:
     for name in SETTINGS:  # one by one: Redis 6.2 takes but one
         setting = ask("CONFIG GET", name)
         config |= zip(setting[::2], setting[1::2], strict=True)
+    round_trip = statistics.median(seconds_of_a_ping() for _ in range(PINGS))
+    info = _read_info(str(ask("INFO")))
+    for command in messages:  # last: who subscribes may do nothing else
+        ask(*command)
     local = endpoint.by_path or endpoint.where.startswith(LOOPBACK)
     return Facts(
         where=endpoint.where,
         transport="tls" if endpoint.tls else "local" if local else "plain",
         embedded=endpoint.embedded,
         addresses=() if endpoint.by_path else addresses_of(*endpoint.address),
-        round_trip=statistics.median(seconds_of_a_ping() for _ in range(PINGS)),
+        round_trip=round_trip,
         server=told.get("server", ""),
         library=version >= LIBRARY_SINCE,
-        info=_read_info(str(ask("INFO"))),
+        info=info,
         config=config,
         silent=silent,
     )

@@ -105,11 +105,9 @@ class Requirements:
         if "spin_lock" in self.objects or any(kind.breaks for kind in kinds):
             called |= TO_BREAK
         commands = ["evalsha", "eval", *sorted(called)]
-        keys, channels = self._places()
+        keys, channels = self._places()[0], self.channels
         if len(kinds) < len(self.objects):
             keys += self._cards()
-        if self.options.pubsub == "off" or not any(kind.channel for kind in kinds):
-            channels = ()
         if channels:
             shard = "s" if self.sharded else ""
             commands += [f"{shard}publish", f"{shard}subscribe", f"{shard}unsubscribe", "ping"]
@@ -132,6 +130,13 @@ class Requirements:
                 *("-@all", *(f"+{command}" for command in dict.fromkeys(commands))),
             )
         )
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """What an ACL calls the channels of the objects; none if they send no messages."""
+        kinds = [KINDS[kind] for kind in self.objects if kind in KINDS]
+        silent = self.options.pubsub == "off" or not any(kind.channel for kind in kinds)
+        return () if silent else self._places()[1]
 
     def tenant_line(self) -> str:
         """Return the line for a user that may do everything, with the client's prefix alone.

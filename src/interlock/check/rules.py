@@ -64,6 +64,7 @@ def judge(facts: Facts, options: Options, *, clustered: bool = False) -> Iterato
         yield eviction(facts)
         if not facts.embedded:  # it ends with the last process of this machine that uses it
             yield from persistence(facts)
+    yield from messages(facts)
     for command, unknown in UNKNOWN.items():
         if command in facts.silent:
             yield Finding(
@@ -71,6 +72,19 @@ def judge(facts: Facts, options: Options, *, clustered: bool = False) -> Iterato
                 NOTE,
                 f"unknown what {command} would tell: the server said {facts.silent[command]!r}",
                 f"look with a user that may, or in the console of a managed service: {unknown}",
+            )
+
+
+def messages(facts: Facts) -> Iterator[Finding]:
+    """Look at whether the user may send messages and hear them."""
+    for command in ("PUBLISH", "SPUBLISH", "SUBSCRIBE", "SSUBSCRIBE"):
+        if (said := facts.silent.get(command, "")).startswith("NOPERM"):
+            yield Finding(
+                "messages",
+                WARNING,
+                f"the user may not {command}: whoever waits for a lock looks every 2 to 4 s "
+                f"instead; the server said {said!r}",
+                "permit the commands and channels of the ACL line below, or set pubsub='off'",
             )
 
 

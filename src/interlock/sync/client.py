@@ -193,7 +193,7 @@ class Client:
         """Look at the servers for everything that endangers locks, as ``interlock doctor`` does.
 
         Nothing is changed. A server that cannot be reached is a finding like any other. That takes
-        about 12 round trips to each primary, on connections of its own.
+        about 14 round trips to each primary, on connections of its own.
 
         Args:
             objects: what the application uses, by the names of the factories: ``"lock"``,
