@@ -105,12 +105,14 @@ def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
 def _chosen(given: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[list[LockInfo]]:
     """Yield the locks that pass all filters, some at a time."""
     older_than: float | None = given["older_than"]
+    filters = (("waiting", "awaited"), ("late", "late"), ("dead", "dead"))
+    wanted = [has for word, has in filters if given[word]]
 
     def passes(info: LockInfo) -> bool:
         # An unknown age may be a high one. Java tells none.
-        young = older_than is not None and (info.held_for or older_than + 1) <= older_than
-        has = {"waiting": info.awaited, "late": info.late, "dead": info.dead}
-        return not young and all(so for word, so in has.items() if given[word])
+        if older_than is not None and (info.held_for or older_than + 1) <= older_than:
+            return False
+        return all(getattr(info, has) for has in wanted)
 
     with open_reader(given, environ) as reader:
         for page in reader.pages(given["pattern"], given["kinds"] or ()):

@@ -7,7 +7,7 @@ if its holders do not stand in a hash of its name. A client that only locks does
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
@@ -158,7 +158,8 @@ KINDS = {
 """Name of the factory on the client -> the kind."""
 
 
-def seen() -> dict[str, Kind]:
+@cache
+def seen() -> Mapping[str, Kind]:
     """Return the kinds of which the reader tells."""
     return {name: kind for name, kind in KINDS.items() if kind.type}
 

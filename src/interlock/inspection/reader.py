@@ -246,6 +246,8 @@ class Reader(AbstractContextManager["Reader"]):
             for n in range(1, min(each.depth, DEEPEST) + 1)
             if each.mode == "read"
         }
+        if not entries:
+            return found
         left: dict[Place, int] = {}
         replies = self._service.ask(node, [("PTTL", entry) for entry in entries])
         for place, reply in zip(entries.values(), replies, strict=True):
@@ -528,11 +530,11 @@ def _finished(
     key, holders = _key_of(info), list[HolderInfo]()
     for each in info.holders:
         known = told.permits.get((each.holder, key), each)
-        client, bare = known.client, _bare(each.holder)
+        client = known.client
         if (card := cards.get(each.client.client_id)) is not None:
-            known, client = card.holds.get((bare, key), each), card.client
-        holders.append(
-            replace(
+            known, client = card.holds.get((_bare(each.holder), key), each), card.client
+        if known is not each or card is not None:
+            known = replace(
                 known,
                 holder=each.holder,
                 client=client,
@@ -540,7 +542,10 @@ def _finished(
                 depth=each.depth,
                 remaining=each.remaining,
             )
-        )
+        holders.append(known)
+    others = told.waits.get(key, ())
+    if not (info.waiters or others or listening) and name == info.name and not info.waiting:
+        return info if holders == [*info.holders] else replace(info, holders=tuple(holders))
     # A holder keeps its place until it releases, and its card may still tell of its wait.
     ids = {_bare(each.holder) for each in holders}
     standing = [each for each in info.waiters if _bare(each.holder) not in ids]
@@ -549,7 +554,7 @@ def _finished(
         for at, each in enumerate(standing, 1)
     ]
     ids.update(_bare(each.holder) for each in info.waiters)
-    others = [each for each in told.waits.get(key, ()) if each.holder not in ids]
+    others = [each for each in others if each.holder not in ids]
     others.sort(key=lambda each: each.waited or 0.0, reverse=True)
     count = info.waiter_count - len(info.waiters) + len(waiters)
     if not info.queued and info.waiter_count == len(info.waiters):  # the rest may be in the queue

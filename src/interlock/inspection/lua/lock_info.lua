@@ -60,6 +60,16 @@ local function fields_of(count)
   return found
 end
 
+-- Whether a read/write lock is read or written; of a big hash only some fields were read.
+local function mode_in(fields, count)
+  for i = 1, #fields, 2 do
+    if fields[i] == 'mode' then
+      return fields[i + 1]
+    end
+  end
+  return count > limit and redis.call('hstrlen', key, 'mode') <= 5 and redis.call('hget', key, 'mode')
+end
+
 local function waiters_of(length)
   local waiters = {}
   local found = length > 0 and redis.pcall('lrange', queue, 0, limit - 1)
@@ -73,15 +83,16 @@ local function waiters_of(length)
   return waiters
 end
 
--- Each of these reads a key that its call names, as strict servers want it.
+-- Each of these reads a key that its call names, as strict servers want it. A queue is counted if
+-- there is more of it than was read.
 local function in_line()
   local found = redis.pcall('zrangebyscore', line, '-inf', '+inf', 'withscores', 'limit', 0, limit)
-  return found, redis.pcall('zcount', line, '-inf', '+inf')
+  return found, #found == 2 * limit and redis.pcall('zcount', line, '-inf', '+inf') or #found / 2
 end
 
 local function in_sides()
   local found = redis.pcall('zrangebyscore', sides, '-inf', '+inf', 'withscores', 'limit', 0, limit)
-  return found, redis.pcall('zcount', sides, '-inf', '+inf')
+  return found, #found == 2 * limit and redis.pcall('zcount', sides, '-inf', '+inf') or #found / 2
 end
 
 local function members_of(found, standing)
@@ -101,11 +112,10 @@ local count = redis.pcall('hlen', key)
 if type(count) == 'number' then
   local length = unless_refused(redis.pcall('llen', queue)) or 0
   local fields = count > 0 and fields_of(count) or {}
-  local mode = redis.call('hstrlen', key, 'mode') <= 5 and redis.call('hget', key, 'mode')
-  local first, second = mode and in_sides or in_line, mode and in_line or in_sides
-  local members, standing = members_of(first())
-  if standing == 0 then
-    members, standing = members_of(second())
+  local mode = mode_in(fields, count)
+  local members, standing = members_of((mode and in_sides or in_line)())
+  if standing == 0 and count == 0 then
+    members, standing = members_of(in_sides())
   end
   if count + length + standing == 0 or (count > 0 and #fields == 0) then
     return false
