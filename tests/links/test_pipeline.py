@@ -226,23 +226,6 @@ async def test_nonsense_ends_the_connection(pipeline: Pipeline) -> None:
         await second
 
 
-async def test_a_cancelled_task_leaves_no_message_unsent(
-    pipeline: Pipeline, recorder: Recorder
-) -> None:
-    """The messages that a script left to its client are sent, though nobody waits any more."""
-    call: Eval[object] = Eval(SCRIPT, ("key",), ())
-    told = ReplyError("TELL PUBLISH *2 :1 *2 *2 $61 $31 *2 $62 $32")
-    judging = asyncio.create_task(pipeline.judged(call, told, 60))
-    await let_others_run()
-    judging.cancel()
-    await asyncio.wait({judging})
-    await let_others_run()
-    assert recorder.writes == [pack(("PUBLISH", "a", "1")), pack(("PUBLISH", "b", "2"))]
-    assert judging.cancelled()
-    pipeline.data_received(b":0\r\n:0\r\n")
-    pipeline.close()
-
-
 def _eager(
     loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, object], **_: object
 ) -> asyncio.Future[Any]:

@@ -9,7 +9,6 @@ from interlock._core.scripts.locks import RELEASE, lock_query, remember
 from interlock._links.resp import (
     Attempt,
     ReplyError,
-    pack,
     pack_eval,
     pack_evalsha,
     without_spare,
@@ -95,27 +94,3 @@ def test_a_kept_call_remembers_that_the_user_lacks_the_right() -> None:
     call = release()
     again = Attempt(call, {}).again(ReplyError(NO_RIGHT[0]))
     assert pack_evalsha(call) == again
-
-
-def test_messages_that_the_script_left_are_sent_one_after_the_other() -> None:
-    """The client sends them whatever the server answers, and the outcome is the script's."""
-    attempt = Attempt(release(), {})
-    told = ReplyError("TELL PUBLISH *2 *3 :1 $c3bc _ *2 *2 $63 $30 *2 $6320c3bc $3031")
-
-    assert attempt.again(told) == pack(("PUBLISH", "c", "0"))
-    assert attempt.again(7) == pack(("PUBLISH", "c ü", "01"))
-    assert attempt.again(ReplyError("NOPERM no such right")) is None
-    assert attempt.outcome(0) == [1, "ü".encode(), None]
-
-
-@pytest.mark.parametrize(
-    "words", ["", " *2", " *2 :1 :2", " *2 :1 *1 :2", " *x", " *2 :1 *1 *2 $f $f"]
-)
-def test_what_no_script_says_is_an_error(words: str) -> None:
-    """A server that answers something like ``TELL`` is not believed."""
-    attempt, error = (
-        Attempt(lock_query("name"), {}),
-        ReplyError(f"TELL PUBLISH{words}"),
-    )
-    assert attempt.again(error) is None
-    assert attempt.outcome(error) is error

@@ -5,7 +5,6 @@ No service was asked: each refuses what its own documents say.
 
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from fakeredis._helpers import SimpleError
 from fakeredis._socket._base import BaseFakeSocket
 from fakeredis.commands_mixins.scripting_mixin import ScriptingCommandsMixin
 
-from interlock.testing import _fakeredis, fake
+from interlock.testing import fake
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,6 +49,4 @@ def refusing(mode: str) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patched, fake() as server:
         patched.setattr(ScriptingCommandsMixin, "_lua_redis_call", checked_call)
         patched.setattr(BaseFakeSocket, "_name_to_func", checked_find)
-        # Of a script that has messages for its client; fakeredis knows no such code.
-        patched.setattr(_fakeredis, "_PREFIXED", re.compile(rb"\A-ERR (?=[A-Z]{4,} )"))
         yield server.url

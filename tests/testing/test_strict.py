@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from tests.lock.lock_like import take_turn, until
+from tests.lock.lock_like import take_turn
 from tests.support.doings import DOINGS, two_clients
-from tests.support.holding import takes_turn
 from tests.support.patience import wait_until
-from tests.support.proxy import FaultProxy, command, drop_reply, drop_request
 from tests.support.scripts import SENT
 from tests.testing.refusing import MODES, refusing
 
 import interlock
 import interlock.asyncio
-from interlock._links.endpoint import Endpoint
 from interlock._links.replies import refusal
 from interlock.inspection import service
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.support.proxy import Action
 
 SOON = 10.0
 LONG = 250.0
@@ -53,12 +44,14 @@ def test_each_call_in_a_script_is_literal(stem: str) -> None:
             assert LITERAL.match(text, call.end()), text[call.start() : call.end() + 60]
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_every_object_does_everything(mode: str, patient: None) -> None:
+@pytest.mark.parametrize(
+    ("mode", "pubsub"), [*((mode, "auto") for mode in MODES), ("bare", "off")], ids=str
+)
+def test_every_object_does_everything(mode: str, pubsub: str, patient: None) -> None:
     """Each object does everything that it can, while two clients contend."""
 
     def do(kind: str) -> None:
-        with two_clients(url) as (client, other):
+        with two_clients(url, pubsub=pubsub) as (client, other):
             DOINGS[kind](client, other)
 
     with refusing(mode) as url, ThreadPoolExecutor(len(DOINGS)) as threads:
@@ -83,16 +76,17 @@ def test_a_refusal_is_told_with_the_rule_and_the_setting(error: str, says: str) 
     assert says in str(refusal(error, None, "db:6379"))
 
 
-@pytest.mark.parametrize("kinds", [("lock", "write"), ("lock", "fair_lock")], ids="-".join)
-def test_waiters_poll_where_there_are_no_messages(
-    kinds: tuple[str, str], caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kinds", [("lock", "write"), ("semaphore", "fair_lock")], ids="-".join)
+def test_waiters_poll_where_scripts_send_no_messages(
+    mode: str, kinds: tuple[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Without PUBLISH in scripts or for clients a release works, waiters look often, and log it.
+    """Without PUBLISH in scripts a release works, waiters look often, and log it.
 
     So does one that began to wait before the server had refused. A client logs it once.
     """
     options: Any = {"lease": LONG}
-    with refusing("silent") as url, ExitStack() as stack:
+    with refusing(mode) as url, ExitStack() as stack:
         ours, theirs = (stack.enter_context(interlock.connect(url, **options)) for _ in range(2))
         for name, kind in zip(("one", "two"), kinds, strict=True):
             lock = made(kind, ours, name)
@@ -120,61 +114,3 @@ def polls(client: interlock.Client) -> bool:
     """Return whether those who wait know that no messages come."""
     places = client._driver.session.queues.places
     return any(hold.place is not None and hold.place.line.deaf for hold in list(places.values()))
-
-
-def waits(client: interlock.Client | interlock.asyncio.Client) -> Callable[[], bool]:
-    """Return a function that tells whether a thread of *client* waits for a message."""
-    places = client._driver.session.queues.places
-    return lambda: any(hold.place.line.heard for hold in list(places.values()))
-
-
-def released(url: str, ours: str, kind: str = "lock", *, close: bool = False) -> None:
-    """Release an object of a client of the URL *ours*, for which a client of *url* waits."""
-    options: Any = {"lease": LONG}
-    with (
-        interlock.connect(ours, **options) as holder,
-        interlock.connect(url, **options) as theirs,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        made(kind, holder).acquire()
-        waiting = pool.submit(take_turn, made(kind, theirs), LONG)
-        wait_until(waits(theirs), SOON, "it hears")
-        if close:
-            holder.close()
-        else:
-            made(kind, holder).release()
-        assert waiting.result(SOON)
-
-
-@pytest.mark.parametrize("kind", ["lock", "fair_lock", "write", "semaphore"])
-def test_the_client_sends_what_scripts_may_not(kind: str) -> None:
-    """Without PUBLISH in scripts, the releasing client wakes the waiter."""
-    with refusing("bare") as url:
-        released(url, url, kind)
-
-
-async def test_a_task_sends_what_scripts_may_not() -> None:
-    """The asyncio face sends the messages too, and a closing client does for what it releases."""
-    options: Any = {"lease": LONG}
-    with refusing("bare") as url:
-        async with interlock.asyncio.connect(url, **options) as theirs:
-            for release in (True, False):
-                async with interlock.asyncio.connect(url, **options) as ours:
-                    lock = ours.lock("it")
-                    await lock.acquire()
-                    waiting = asyncio.create_task(takes_turn(theirs.lock("it")))
-                    await until(waits(theirs), SOON, "it hears")
-                    if release:
-                        await lock.release()
-                assert await asyncio.wait_for(waiting, SOON)
-
-
-@pytest.mark.parametrize("fault", [drop_request, drop_reply])
-@pytest.mark.parametrize("close", [False, True])
-def test_a_message_outlives_its_connection(fault: Action, *, close: bool) -> None:
-    """A client that loses its connection while it sends a message sends it by another one."""
-    with refusing("bare") as url, FaultProxy(Endpoint.from_url(url).address) as proxy:
-        proxy.on_request(command("PUBLISH", nth=1), fault)
-        released(url, proxy.url(), close=close)
-        assert proxy.fired
-        assert proxy.commands["PUBLISH"] == 2

@@ -17,7 +17,7 @@ Rules:
 from __future__ import annotations
 
 import socket
-from contextlib import closing, contextmanager, suppress
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,7 @@ from interlock._version import __version__
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Sequence
 
     from interlock._core.model.effects import Eval
     from interlock._links.endpoint import Origin
@@ -250,20 +250,18 @@ class Connection:
     ) -> list[object]:
         """Send *calls* again until their *replies* are final; return each one's or its error."""
         attempts = [Attempt(call, self._endpoint.refused) for call in calls]
-        with _telling(attempts, self._endpoint, self._timeout):
-            while again := _again(attempts, replies):
-                _ = self._answers(timeout)
-                self.set_timeout(timeout)
-                self._write([*again.values(), *self._inquire(calls)])
-                answers = self._replies(len(again), timeout, meanwhile)
-                for place, answer in zip(again, answers, strict=True):
-                    replies[place] = answer
-        finals = [each.outcome(reply) for each, reply in zip(attempts, replies, strict=True)]
+        while again := _again(attempts, replies):
+            _ = self._answers(timeout)
+            self.set_timeout(timeout)
+            self._write([*again.values(), *self._inquire(calls)])
+            answers = self._replies(len(again), timeout, meanwhile)
+            for place, answer in zip(again, answers, strict=True):
+                replies[place] = answer
         return [
             refusal(str(reply), call, self.where, moves=self.moves, served=self.served)
             if isinstance(reply, ReplyError)
             else reply
-            for call, reply in zip(calls, finals, strict=True)
+            for call, reply in zip(calls, replies, strict=True)
         ]
 
     def _inquire(self, calls: Sequence[Eval[object]]) -> list[bytes]:
@@ -431,22 +429,6 @@ class Connection:
             what += maybe_tls(error)
         what = f"lost the connection to {self.where}: {what}"
         return ServerUnavailableError(what, sent=sent, transient=True)
-
-
-@contextmanager
-def _telling(attempts: Sequence[Attempt], endpoint: Origin, timeout: float) -> Generator[None]:
-    """Send the messages of *attempts* by another connection if the body does not end well.
-
-    Their scripts have done their work, and leave no messages if they are sent again.
-    """
-    try:
-        yield
-    except BaseException:
-        if untold := [message for attempt in attempts for message in attempt.untold()]:
-            # If this fails too, waiters look by themselves.
-            with suppress(InterlockError), closing(Connection(endpoint, timeout)) as other:
-                _ = other.exchange(untold, timeout)
-        raise
 
 
 def _again(attempts: Sequence[Attempt], replies: Sequence[object]) -> dict[int, bytes]:

@@ -19,11 +19,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core.model.foreign_text import safe
-from interlock._core.model.messages import TELL
 from interlock._links.replies import FULL, TOO_MANY, error_code, left, maybe_tls, refusal
 from interlock._links.resp import (
     ASKING,
@@ -38,7 +37,7 @@ from interlock._links.resp import (
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from interlock._core.model.effects import Eval
     from interlock._links.dialled import Cipher, Dialled
@@ -191,44 +190,14 @@ class Pipeline(asyncio.Protocol):
         if isinstance(reply, ServerUnavailableError):
             raise reply
         attempt = Attempt(call, self.refused)
-        async with self.telling(attempt):
-            while (again := attempt.again(reply)) is not None:
-                reply = await self._send(again, seconds)
-        reply = attempt.outcome(reply)
+        while (again := attempt.again(reply)) is not None:
+            reply = await self._send(again, seconds)
         if isinstance(reply, ReplyError):
             error = refusal(str(reply), call, self.where, moves=self.moves, served=self.served)
             if left(error):
                 self._die("its server is a replica now")
             raise error
         return reply
-
-    @asynccontextmanager
-    async def telling(self, attempt: Attempt) -> AsyncGenerator[None]:
-        """Send the messages of *attempt* all the same if the body does not end well.
-
-        Its script has done its work, and leaves no messages if it is sent again.
-        """
-        try:
-            yield
-        except ServerUnavailableError:
-            await self._tell_elsewhere(attempt.untold())
-            raise
-        except BaseException:
-            # The task was cancelled. The first message is under way.
-            for message in [] if self.dead else attempt.untold()[1:]:
-                self.send(message).cancel()
-            raise
-
-    async def _tell_elsewhere(self, messages: list[bytes]) -> None:
-        if not messages:
-            return
-        # If this fails too, waiters look by themselves.
-        with suppress(ServerUnavailableError):
-            other = await Pipeline.open(self._endpoint, self._timeout)
-            try:
-                _ = await asyncio.gather(*other.send_all(messages), return_exceptions=True)
-            finally:
-                other.close()
 
     async def ask(self, call: Eval[object], seconds: float) -> object:
         """Run *call* on a node that is just taking over its slot.
@@ -239,8 +208,6 @@ class Pipeline(asyncio.Protocol):
         try:
             # The text goes with it: to send it later, the node must be asked (ASKING) again.
             reply = await self._send(pack_eval(without_spare(call)), seconds)
-            if isinstance(reply, ReplyError) and str(reply).startswith(TELL):
-                reply = await self.judged(call, reply, seconds)
             for answer in (asked.result(), reply):
                 if isinstance(answer, ReplyError):
                     raise refusal(str(answer), call, self.where)

@@ -13,13 +13,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 from interlock._core.model.foreign_text import safe
-from interlock._core.model.messages import TELL, told_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from interlock._core.model.effects import Eval, Script
-    from interlock._core.model.messages import Told
 
 R = TypeVar("R")
 
@@ -283,30 +281,24 @@ class Attempt:
             event of the log, and the server's words.
     """
 
-    __slots__ = ("_call", "_refused", "_text", "_told")
+    __slots__ = ("_call", "_refused", "_text")
 
     def __init__(self, call: Eval[object], refused: dict[str, str]) -> None:
         self._call = call
         self._refused = refused
         self._text = False
-        self._told: Told | None = None
 
     def again(self, reply: object, texts: set[str] | None = None) -> bytes | None:
         """Return what to send after *reply*; None if *reply* is final.
 
-        The server has not executed anything then, or has messages for the client to send. A script
-        that was stopped half-way has another error.
+        The server has not executed anything then. A script that was stopped half-way has another
+        error.
 
         *texts* has the digests of the scripts whose texts go before it in the same write.
         """
-        if self._told is not None:
-            return self._heard(self._told, reply)
         if not isinstance(reply, ReplyError):
             return None
         error, call = str(reply), self._call
-        if error.startswith(TELL):
-            self._told = told_by(error)
-            return None if self._told is None else self._next_message()
         if error.startswith("NOSCRIPT") and not self._text:
             self._text = texts is None or call.script.sha not in texts
             if texts is not None:
@@ -320,21 +312,3 @@ class Attempt:
         else:
             return None
         return pack_eval(self._call) if self._text else pack_evalsha(self._call)
-
-    def _heard(self, told: Told, reply: object) -> bytes | None:
-        """Return the message after the one that *reply* answers; one that is refused is lost."""
-        del told.messages[:1]
-        if isinstance(reply, ReplyError) and (refusal := str(reply)).startswith("NOPERM"):
-            self._refused["messages.refused"] = refusal
-        return self._next_message()
-
-    def outcome(self, reply: object) -> object:
-        """Return the final reply, where *reply* is the last one of all."""
-        return reply if self._told is None else self._told.reply
-
-    def untold(self) -> list[bytes]:
-        """Return the messages that the server has not answered yet; the first one may be sent."""
-        return [] if self._told is None else [pack(each) for each in self._told.messages]
-
-    def _next_message(self) -> bytes | None:
-        return next(iter(self.untold()), None)

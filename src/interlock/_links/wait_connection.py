@@ -122,14 +122,12 @@ class WaitConnections:
             script = pack_known(call, pipeline.known)
         reply, answers = await self._sent(pipeline, wait_command, script, seconds)
         attempt = Attempt(call, pipeline.refused)
-        async with pipeline.telling(attempt):
-            while (again := attempt.again(reply)) is not None:
-                drop(answers)
-                script = again
-                reply, answers = await self._sent(
-                    pipeline, wait_command, script, seconds + wait_command.timeout
-                )
-        reply = attempt.outcome(reply)
+        while (again := attempt.again(reply)) is not None:
+            drop(answers)
+            script = again
+            reply, answers = await self._sent(
+                pipeline, wait_command, script, seconds + wait_command.timeout
+            )
         try:
             if isinstance(reply, ReplyError):
                 reply = refusal(

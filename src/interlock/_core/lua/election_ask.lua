@@ -25,5 +25,5 @@ end
 local since = redis.call('time')[1]
 redis.call('hset', leader, 'holder', holder, 'token', string.format('%.0f', answer[1]), 'source', answer[2])
 redis.call('hset', leader, 'candidate', candidate, 'host', host, 'pid', pid, 'since', since)
-redis.call(PUBLISH, news, '1')
+redis.pcall(PUBLISH, news, '1')
 return answer

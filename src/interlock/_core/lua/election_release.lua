@@ -8,7 +8,7 @@
 -- include: draw
 
 if redis.call('hexists', lock, holder) == 1 then
-  redis.call(PUBLISH, news, '0') -- whoever looks then finds the term ended: this script is done by then
+  redis.pcall(PUBLISH, news, '0') -- whoever looks then finds the term ended: this script is done by then
 end
 
 -- include: release

@@ -17,7 +17,7 @@ redis.call('del', request) -- a full server refuses most writes, but only as the
 redis.call('set', request, number .. ' 1', 'px', ttl)
 if how == 'set' and word == 'clear' then
   redis.call('set', event, 'set ' .. client .. ':' .. number)
-  redis.call(PUBLISH, channel, '1')
+  redis.pcall(PUBLISH, channel, '1')
 elseif how == 'clear' and word == 'set' then
   redis.call('set', event, 'clear ' .. string.match(state, '%S+$'), 'px', kept)
 end

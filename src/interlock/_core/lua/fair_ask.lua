@@ -70,7 +70,7 @@ elseif turn then
   redis.call('zrem', timeouts, holder)
   gone, floor = gone + 1, now + math.floor(wait / 3)
 elseif free and gone > 0 then
-  redis.call(PUBLISH, channel .. ':' .. head, '0')
+  redis.pcall(PUBLISH, channel .. ':' .. head, '0')
 end
 if gone > 0 then
   move_up(0, gone, floor)

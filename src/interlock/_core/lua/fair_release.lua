@@ -54,6 +54,6 @@ if held then
   redis.call('del', lock)
 end
 if head and place == 0 and redis.call('exists', lock) == 0 then
-  redis.call(PUBLISH, channel .. ':' .. head, '0')
+  redis.pcall(PUBLISH, channel .. ':' .. head, '0')
 end
 return held and 1 or 0

@@ -41,6 +41,6 @@ if held == 0 then
   return nil
 end
 if depth == '0' then
-  redis.call(PUBLISH, channel, '0')
+  redis.pcall(PUBLISH, channel, '0')
 end
 return (how == '-' or held == #fields) and 1 or 0

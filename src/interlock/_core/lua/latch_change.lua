@@ -26,7 +26,7 @@ if sets then
     redis.call('set', total, count)
   end
   redis.call('set', latch, count)
-  redis.call(PUBLISH, channel, '1')
+  redis.pcall(PUBLISH, channel, '1')
 end
 
 local answer
@@ -36,7 +36,7 @@ elseif how == 'delete' then
   answer = redis.call('del', latch)
   if answer == 1 then
     redis.call('set', ending, 'deleted ' .. client .. ':' .. number, 'px', kept)
-    redis.call(PUBLISH, channel, '1')
+    redis.pcall(PUBLISH, channel, '1')
   end
   if total and redis.call('del', total) == 1 then
     answer = 1
@@ -53,7 +53,7 @@ if how == 'down' and (left or sets) then
   end
   if now == 0 then
     redis.call('set', ending, 'open ' .. client .. ':' .. number, 'px', kept)
-    redis.call(PUBLISH, channel, '0')
+    redis.pcall(PUBLISH, channel, '0')
   end
 end
 

@@ -36,6 +36,6 @@ end
 -- include: idle(semaphore, permits)
 
 if tells then
-  redis.call(PUBLISH, channel, all)
+  redis.pcall(PUBLISH, channel, all)
 end
 return done

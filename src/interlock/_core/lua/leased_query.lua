@@ -20,11 +20,11 @@ local expired = redis.call('zremrangebyscore', permits, 0, now)
 local held = redis.call('zcard', permits)
 if not free and named ~= '' then
   free = redis.call('incrby', semaphore, named - held)
-  redis.call(PUBLISH, channel, named)
+  redis.pcall(PUBLISH, channel, named)
 elseif expired > 0 then
   free = redis.call('incrby', semaphore, expired)
   if free > 0 then
-    redis.call(PUBLISH, channel, free)
+    redis.pcall(PUBLISH, channel, free)
   end
 end
 

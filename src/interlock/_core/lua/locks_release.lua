@@ -29,7 +29,7 @@ for i = 1, count do
     answers[i] = 2
   else
     redis.call('del', key)
-    redis.call(PUBLISH, ARGV[count + i], '0')
+    redis.pcall(PUBLISH, ARGV[count + i], '0')
     answers[i] = 1
   end
 end

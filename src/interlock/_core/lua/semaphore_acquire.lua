@@ -43,7 +43,7 @@ end
 -- include: idle(semaphore, total)
 
 if made then
-  redis.call(PUBLISH, channel, left >= 0 and left or free)
+  redis.pcall(PUBLISH, channel, left >= 0 and left or free)
 end
 if left >= 0 and how ~= 'tell' then
   return left

@@ -69,6 +69,6 @@ redis.call('set', request, number .. ' ' .. (how == 'undo' and 0 or done), 'px',
 -- include: idle(semaphore, total)
 
 if (made or tonumber(more) ~= 0) and tonumber(free) >= 0 then
-  redis.call(PUBLISH, channel, free)
+  redis.pcall(PUBLISH, channel, free)
 end
 return done

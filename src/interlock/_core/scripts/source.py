@@ -9,10 +9,7 @@ The sources are written to be read: their headers give each key and argument a n
 * The names of arguments become local variables: ``#name`` a number, and ``name?``, which may be
   left out, empty then.
 * The constants ``PUBLISH`` and ``NUMSUB`` become the commands that the client uses for messages.
-* A message that the server refuses to send from a script is sent by the client, behind the script.
-  For that the script answers with the error ``TELL``: see `interlock._core.model.messages`. So a
-  release does not fail after it has released. A user without rights to the channel still gets the
-  error.
+* Messages are sent by ``pcall``: a release does not fail because the server refuses to send them.
 * A server that refuses TIME in scripts tells its clock by the time to live of a key.
 * Comments are left out. The numbers of the lines stay: errors of the server name them.
 
@@ -30,8 +27,7 @@ MESSAGES = {"PUBLISH": "numsub", "SPUBLISH": "shardnumsub", "": "numsub"}
 _COMMENT = re.compile(r"('[^'\n]*')|[ \t]*--[^\n]*")
 _HEADER = re.compile(r"^-- (KEYS|ARGV) +(.+)\n", re.MULTILINE)
 _BINDING = re.compile(r"^local (\w+) = (KEYS\[\d+\])\n", re.MULTILINE)
-_PUBLISHING = re.compile(r"redis\.p?call\(PUBLISH,")
-_NO_MESSAGE = "local function unsent() return 0 end "
+_NO_MESSAGE = "local function unsent() end "
 
 
 def around(name: str) -> tuple[str, str]:
@@ -48,16 +44,16 @@ def around(name: str) -> tuple[str, str]:
     return "".join(f"{line} " for line in before if line), "".join(f"{line}\n" for line in after)
 
 
-_BEFORE_TELL, _AFTER_TELL = around("tell")
 _CLOCK, _ = around("clock")
 
 
 def question(publish: str) -> str:
     """Return a script that asks whether the server takes *publish* from scripts.
 
-    It sends no message: where scripts may call it, the error says that arguments are missing.
+    Its arguments are a channel and a message. Without them it sends nothing: where scripts may call
+    it, the error says that arguments are missing.
     """
-    return f"return redis.call('{publish}')"
+    return f"return redis.call('{publish}', unpack(ARGV))"
 
 
 def _argument(name: str, n: int) -> str:
@@ -95,10 +91,8 @@ def sent(source: str, publish: str = "") -> str:
     if "redis.call('time')" in text:
         text = _CLOCK + text.replace("redis.call('time')", "clock()")
     text = text.replace("NUMSUB", f"'{MESSAGES[publish]}'")
-    if not publish:
-        return (_NO_MESSAGE if "PUBLISH" in text else "") + _PUBLISHING.sub("unsent(", text)
-    if "redis.call(PUBLISH," in text:
-        tell = _BEFORE_TELL.replace("'PUBLISH'", f"'{publish}'")
-        text = tell + text.replace("redis.call(PUBLISH,", "tell(")
-        text += _AFTER_TELL.replace("PUBLISH", publish)
-    return text.replace("(PUBLISH,", f"('{publish}',")
+    if publish:
+        return text.replace("(PUBLISH,", f"('{publish}',")
+    return (_NO_MESSAGE if "PUBLISH" in text else "") + text.replace(
+        "redis.pcall(PUBLISH,", "unsent("
+    )

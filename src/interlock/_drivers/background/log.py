@@ -20,7 +20,7 @@ LOGGER = logging.getLogger("interlock")
 # As is usual for a library: nothing is written unless the application adds a handler.
 LOGGER.addHandler(logging.NullHandler())
 
-SILENT = "it refuses PUBLISH, to scripts and to clients, so waiters poll"
+SILENT = 'it refuses PUBLISH in scripts, so waiters poll; with pubsub="off" they do so at once'
 """What `log_lack` tells of a server that sends no messages."""
 _RENAMED = {"name": "lock_name", "kind": "lock_kind", "time": "at"}
 """Fields with names that log records use themselves, or that say too little in a record."""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from interlock._core.queue.notices import Notices
 from interlock._core.queue.places import COURTESY, REST
 from interlock._core.scripts.replies import news_of
+from interlock._core.scripts.source import question
 from interlock._drivers.background.callbacks import report_aside
 from interlock._drivers.background.log import SILENT
 from interlock._links.connection import Connection
@@ -122,7 +123,7 @@ class Listener:
             line.asked = False  # the next one sends it
             raise
 
-    def _send(self, *words: str) -> None:
+    def _send(self, *words: str | int) -> None:
         connection = self._connection
         if connection is not None:
             with suppress(InterlockError):  # the thread connects anew
@@ -134,24 +135,26 @@ class Listener:
     def _run(self) -> None:
         if not self._only.acquire(blocking=False):
             return
-        pause = FIRST_PAUSE
+        pause, connection = FIRST_PAUSE, None
         while not (self._closed or self._whole.closed):
             try:
-                self._connection = Connection(self.node, self._whole.timeout)
-                # Without a channel it does nothing. Some servers know no messages at all.
-                self._send("SPUBLISH" if self._whole.sharded else "PUBLISH")
+                connection = Connection(self.node, self._whole.timeout)
+                asked = self._ask(connection)
+                self._connection = connection  # not earlier: others subscribe by it
                 for line in self._here():
                     self._subscribe(line)
                 pause = FIRST_PAUSE
-                self._receive(self._connection)
+                if asked:
+                    self._answered(connection.message(self._whole.timeout))
+                self._receive(connection)
             except ServerUnavailableError:
                 pass
             except Exception as error:  # noqa: BLE001 - the next connection may do better
                 report_aside("the thread that hears messages", error)
-            connection, self._connection = self._connection, None
+            ended, connection, self._connection = connection, None, None
             self._lost()
-            if connection is not None:
-                connection.close()
+            if ended is not None:
+                ended.close()
             if self.node not in self._whole.topology.nodes:
                 break
             if not self._closed:
@@ -159,6 +162,24 @@ class Listener:
                 pause = min(2 * pause, LONGEST_PAUSE)
                 _ = self._whole.topology.fetch()
         self._whole.gone(self)
+
+    def _ask(self, connection: Connection) -> bool:
+        """Have a script send a message, which nobody hears yet: perhaps none may; False without a line."""
+        publish = "SPUBLISH" if self._whole.sharded else "PUBLISH"
+        lines = self._here()
+        if lines:
+            key, channel = lines[0].lock.key, lines[0].channels[-1]
+            connection.send("EVAL", question(publish), 1, key, channel, "")
+        return bool(lines)
+
+    def _answered(self, answer: object) -> None:
+        """Take the *answer* to what `_ask` has sent."""
+        code = error_code(str(answer)) if isinstance(answer, Exception) else ""
+        self._silent = code == "FORBIDDEN"
+        if self._silent:
+            self._session.outside.note("messages.refused", SILENT)
+        elif code == "NOPERM":
+            self.node.refused["messages.refused"] = str(answer)
 
     def _lost(self) -> None:
         """Note that the connection is gone: places may be lost, and releases, too."""
@@ -222,15 +243,10 @@ class Listener:
         self._session.queues.tell(line.lock, number, news_of(told))
 
     def _refused(self, error: Exception) -> None:
-        """Note the *error* in place of a subscription, or the answer to the question of `_run`.
+        """Note the *error* in place of a subscription.
 
         Its waiters ask for it again, perhaps elsewhere, unless the user has no right to it.
         """
-        if "publish'" in str(error).lower():
-            self._silent = "unknown command" in str(error)
-            if self._silent:
-                self._session.outside.note("messages.refused", SILENT)
-            return
         if mute := error_code(str(error)) == "NOPERM":
             self.node.refused["messages.refused"] = str(error)
         else:

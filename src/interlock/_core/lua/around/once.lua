@@ -18,9 +18,6 @@ local function breaks()
 end
 local answer = breaks()
 local number = tonumber(answer or 0)
-if not number and string.find(answer.err or '', '^TELL ') then
-  number = 1
-end
 if ttl and number then
   KEYS[1] = request
   redis.pcall('set', KEYS[1], number, 'px', ttl)

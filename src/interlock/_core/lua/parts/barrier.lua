@@ -28,7 +28,7 @@ local function finish(passed)
     if party ~= '' then
       note(party, passed and i - 1)
       local client, number = string.match(party, '^([^:]*):(.*)$')
-      redis.call(PUBLISH, wakes .. client, number .. ':' .. (passed and i - 1 or -1))
+      redis.pcall(PUBLISH, wakes .. client, number .. ':' .. (passed and i - 1 or -1))
     end
   end
 end

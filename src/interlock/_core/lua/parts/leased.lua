@@ -48,7 +48,7 @@ end
 local function announce(back)
   local free = tonumber(redis.call('get', semaphore))
   if free > 0 then
-    redis.call(PUBLISH, channel, back == 1 and free or math.min(back, free))
+    redis.pcall(PUBLISH, channel, back == 1 and free or math.min(back, free))
   end
 end
 

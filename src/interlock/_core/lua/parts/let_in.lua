@@ -17,7 +17,7 @@ local function tell_all(caller, open)
     if client == caller then
       ours = all
     else
-      redis.call(PUBLISH, wakes .. client, all .. '|' .. told)
+      redis.pcall(PUBLISH, wakes .. client, all .. '|' .. told)
     end
   end
   return ours, told

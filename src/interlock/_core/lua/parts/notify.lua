@@ -27,7 +27,7 @@ local function notify(count)
         -- include: join
       end
       if looks then
-        redis.call(PUBLISH, alarms .. client, '')
+        redis.pcall(PUBLISH, alarms .. client, '')
       end
       moved = moved + 1
     else

@@ -7,7 +7,7 @@ if queue then
   if one and others and how == '1' and held then
     announce(1)
     if string.sub(one, -1) ~= '?' then
-      redis.call(PUBLISH, wakes .. client, number)
+      redis.pcall(PUBLISH, wakes .. client, number)
     end
     return 1
   end

@@ -14,5 +14,5 @@ local function forget(client)
       redis.call('zrem', queue, all[i])
     end
   end
-  redis.call(PUBLISH, wakes .. client, '')
+  redis.pcall(PUBLISH, wakes .. client, '')
 end

@@ -18,7 +18,7 @@ local function grant(one, client, number, caller, open)
     return {number, told}
   end
   if string.sub(one, -1) ~= '?' then
-    redis.call(PUBLISH, wakes .. client, number .. '|' .. told)
+    redis.pcall(PUBLISH, wakes .. client, number .. '|' .. told)
   end
   return 1
 end

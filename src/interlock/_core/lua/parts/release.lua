@@ -10,7 +10,7 @@ local two = queue and redis.call('zrange', queue, '0', '1', 'withscores') or {}
 if not two[1] then
   if held then
     redis.call('del', lock)
-    redis.call(PUBLISH, channel, '0')
+    redis.pcall(PUBLISH, channel, '0')
   end
   return held and 1 or nil
 end
@@ -35,8 +35,8 @@ if one and not (others and how == '1') then
   return held and answer or 0
 end
 redis.call('del', lock)
-redis.call(PUBLISH, channel, one and '00' or '0')
+redis.pcall(PUBLISH, channel, one and '00' or '0')
 if one and string.sub(one, -1) ~= '?' then
-  redis.call(PUBLISH, wakes .. client, number)
+  redis.pcall(PUBLISH, wakes .. client, number)
 end
 return held and 1 or 0

@@ -30,7 +30,7 @@ if not waited or inside and entry and held then
     end
   end
   if held and (downgraded or not inside) then
-    redis.call(PUBLISH, channel, freed)
+    redis.pcall(PUBLISH, channel, freed)
   end
   return answer
 end
@@ -45,9 +45,9 @@ if how == '1' and free() then
   local one, client, number = first()
   if one and others then
     redis.call('del', lock)
-    redis.call(PUBLISH, channel, '0' .. freed)
+    redis.pcall(PUBLISH, channel, '0' .. freed)
     if string.sub(one, -1) ~= '?' then
-      redis.call(PUBLISH, wakes .. client, number)
+      redis.pcall(PUBLISH, wakes .. client, number)
     end
     return answer
   end
@@ -57,9 +57,9 @@ local numbers, told, came = advance(caller, '1')
 if free() then
   redis.call('del', lock)
   if held then
-    redis.call(PUBLISH, channel, freed)
+    redis.pcall(PUBLISH, channel, freed)
   end
 elseif others and (came == 'read' or downgraded) then
-  redis.call(PUBLISH, channel, '01') -- Java's readers may come in as well
+  redis.pcall(PUBLISH, channel, '01') -- Java's readers may come in as well
 end
 return numbers and {numbers, told} or answer
