@@ -120,7 +120,6 @@ class Waiter:
             assert time.monotonic() < began + LIMIT, f"after {at}, {again}: {left}"
             time.sleep(0.001)
         self._state.garbage.dead.clear()  # an unanswered try is released for a whole lease
-        self._state.garbage.unreleased.clear()
         return struck
 
     def _release(self, hold: Any, ended: threading.Event) -> None:

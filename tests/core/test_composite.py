@@ -300,7 +300,6 @@ def test_a_strike_anywhere_leaves_nothing(
         theirs.release()
         wait_until(lambda: left(client) == [], 5, f"nothing is left after {at}")
         state.garbage.dead.clear()  # an unanswered try is released for a whole lease
-        state.garbage.unreleased.clear()
         if not struck:
             break
         at += STRIDE

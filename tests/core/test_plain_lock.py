@@ -19,8 +19,7 @@ from tests.support.patience import wait_until
 
 import interlock
 import interlock.asyncio
-from interlock._core.locks.base import Acquire, Lock
-from interlock._core.model.effects import Batch
+from interlock._core.locks.base import Lock
 from interlock._core.model.hold import ENDED, OPEN, Hold, valid_until
 from interlock._core.queue.places import DEAF, POLL, Line, Place, Queues
 from interlock._core.scripts.replies import LOOK, News, Refusal
@@ -175,21 +174,6 @@ def test_a_place_that_no_release_has_reached_is_released_again(session: _Session
     assert not session.dead
 
 
-def test_who_was_released_once_hinders_no_acquire(session: _Session) -> None:
-    """An acquire releases what is left at its name before, until one release was answered."""
-    hold = session.hold()
-    hold.resent = True
-    session.garbage.add(hold)
-    assert session.garbage.of("the name") == [hold]
-    assert session.garbage.of("another name") == []
-    session.garbage.due(session.now)
-    session.garbage.answered(hold, None, session.now)
-    assert session.dead
-    assert session.garbage.of("the name") == []
-    session.garbage.due(session.now)
-    assert not session.garbage.unreleased, "each acquire looks at it"
-
-
 @pytest.mark.parametrize(
     ("seconds", "starts"), [(0.0, False), (0.5, True), (1.4, True), (1.6, False), (2.5, False)]
 )
@@ -340,23 +324,6 @@ def test_who_lost_its_place_lets_the_others_look(session: _Session) -> None:
     assert places[1].told is LOOK
 
 
-def test_own_garbage_is_released_before_an_acquire(lock: Any) -> None:
-    """In the same write: else the client waits for what it has left itself."""
-    core, owner = lock._core, current_owner()
-    assert lock.acquire()
-    left = owner.table[core.place]
-    step = Acquire().of(core, owner, 0.0)
-    core.session.garbage.add(core.new_hold(owner, None))
-    del owner.table[core.place]
-    assert step.begin() is None
-    effect = next(step.rest(None))
-    assert isinstance(effect, Batch)
-    assert [call.script.name for call in effect.calls] == ["lock_release", "lock_acquire"]
-    step.give_up()
-    owner.table[core.place] = left
-    lock.release()
-
-
 async def test_tasks_that_end_have_the_upkeep_do_nothing(
     redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -428,7 +395,6 @@ def test_a_strike_anywhere_leaves_nothing(lock: Any, way: str) -> None:
             assert time.monotonic() < deadline, at
             time.sleep(0.001)
         state.garbage.dead.clear()  # an unanswered try is released for a whole lease
-        state.garbage.unreleased.clear()
     assert at > 100
     if way == "acquire":
         lock.release()
@@ -456,7 +422,6 @@ def test_a_strike_anywhere_gives_to_nobody(lock: Any, way: str) -> None:
             assert time.monotonic() < deadline, at
             time.sleep(0.001)
         state.garbage.dead.clear()  # an unanswered try is released for a whole lease
-        state.garbage.unreleased.clear()
     assert at > 100
     assert (lock.hold is None) is (way == "hand over")
 

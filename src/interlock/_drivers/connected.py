@@ -259,7 +259,6 @@ def _outside(
         counts_failovers=state.counts_failovers,
         patience=timeout,
         note=state.note,
-        note_short_lease=state.note_short_lease,
         took_over=state.took_over,
         database=state.database,
         where=state.where,

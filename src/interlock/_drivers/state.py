@@ -72,14 +72,6 @@ class State:
         if self._noted.setdefault(event, me) is me:
             log_lack(event, self.where, text)
 
-    def note_short_lease(self, kind: str, name: str, lease: float) -> None:
-        """Log that the answer to an acquire came after the *lease* that it granted."""
-        self.note(
-            "lease.too_short",
-            f"the answer to an acquire of {kind} {name!r} came after its lease of {lease:g} s: it "
-            "is tried again. A lease must be longer than the way to the server and back",
-        )
-
     def wish(self, key: str) -> Wish:
         """Return what operators are told of the running thread or task, which begins to wait."""
         number, caller = next(_numbers), self._caller()

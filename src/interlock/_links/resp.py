@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import deque
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 from interlock._core.model.foreign_text import safe
@@ -17,7 +16,7 @@ from interlock._core.model.foreign_text import safe
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock._core.model.effects import Eval, Script
+    from interlock._core.model.effects import Eval
 
 R = TypeVar("R")
 
@@ -215,20 +214,10 @@ ASKING = pack(("ASKING",))
 """Goes before a command to a node that is just taking over its slot."""
 
 
-@lru_cache(maxsize=256)
-def _packed(script: Script[object], keys: tuple[str, ...], args: tuple[str | int, ...]) -> bytes:
-    """Return a command, often from the cache: a lock's commands repeat, and packing is slower."""
-    return pack(("EVALSHA", script.sha, len(keys), *keys, *args))
-
-
 def pack_evalsha(call: Eval[object]) -> bytes:
     """Return the bytes of *call* with the digest of its script."""
     if call.packed is None:
-        script, keys, args = call.script, call.keys, call.args
-        if script.varies:
-            call.packed = pack(("EVALSHA", script.sha, len(keys), *keys, *args))
-        else:
-            call.packed = _packed(script, keys, args)
+        call.packed = pack(("EVALSHA", call.script.sha, len(call.keys), *call.keys, *call.args))
     return call.packed
 
 

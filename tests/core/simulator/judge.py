@@ -461,7 +461,7 @@ class Judge:
         for client in world.clients:
             session = client.session
             garbage = session.garbage
-            tables = (session.live, session.calls, garbage.dead, garbage.unreleased, session.lines)
+            tables = (session.live, session.calls, garbage.dead, session.lines)
             if not client.crashed and any(tables):
                 world.fail(f"{client} still has {tables}")
             if not client.crashed and (places := session.queues.places):

@@ -269,7 +269,7 @@ class CardWriter:
         return json.dumps(self._common(now - wish.since, wish.owner, wish.label))
 
     def _entry(self, mark: str, hold: Hold, age: float) -> str:
-        told = self._common(age, hold.table_key[1], hold.label)
+        told = self._common(age, hold.identity, hold.label)
         if mark == "h":
             told |= {"lease": hold.lease, "renewed": hold.renewed}
             if "thread" in told and hold.acquired_at:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from sys import _getframe  # pyright: ignore[reportPrivateUsage]
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from interlock._core.locks.errors import lost_error
@@ -224,9 +223,7 @@ class Lock:
         """Return the first try to acquire *hold*; None if `attempt` makes it."""
         session, clock = self.session, self.session.clock
         session.live[hold] = None
-        if session.lines or session.unreleased:
-            if session.garbage.of(self.key):
-                return None
+        if session.lines:
             line = session.lines.get(self.channel)
             if line is not None and line.ready and self._stands() and deadline > clock():
                 # Somebody here has just waited for it: do not try in vain first.
@@ -285,9 +282,12 @@ class Lock:
         now = hold.since = clock()
         if now < until:
             return True
-        # The answer took longer than the lease: somebody else may have it by now.
-        session.outside.note_short_lease(self.kind, self.name, hold.lease)
-        return False
+        session.outside.note(
+            "lease.too_short",
+            f"the answer to an acquire of {self!r} came after its lease of {hold.lease:g} s: it is "
+            "tried again. A lease must be longer than the way to the server and back",
+        )
+        return False  # somebody else may have it by now
 
     def started(self, hold: Hold, news: News) -> bool:
         """Return whether *hold*, which waits, is valid by the *news*; if not, it asks.
@@ -473,11 +473,12 @@ class Acquire(Step["Hold | None"]):
                 self._refuse_lost(found)
             elif self._entered(found):
                 return self._enter_again(found)
-            if found.over is None and _is_acquiring(found):
+            if found.over is None and not found.valid_until:
+                # A call below this one acquires it: a signal handler or finalizer asks.
                 raise ReentryError(
                     f"{lock!r} is just being acquired by the same owner", name=lock.name
                 )
-            # What acquired it was interrupted, twice, or it is over and forgotten.
+            # It is over and forgotten, or just being released.
             lock.session.give_up(found)
         if not owner.alone_in:
             owner.refuse_vain_wait(lock, self._deadline)
@@ -572,17 +573,3 @@ class Acquire(Step["Hold | None"]):
 
 
 Lock.acquiring = Acquire
-
-
-def _is_acquiring(hold: Hold) -> bool:
-    """Return whether a call below this one acquires *hold*: a signal handler or finalizer asks.
-
-    Faces and drivers have their step in a variable of that name.
-    """
-    frame = _getframe().f_back
-    while frame is not None:
-        step = frame.f_locals.get("step")
-        if isinstance(step, Acquire) and step.hold is hold:
-            return True
-        frame = frame.f_back
-    return False

@@ -95,8 +95,6 @@ class FairLock(Lock):
     def first(self, hold: Hold, deadline: float) -> Eval[Any] | None:
         session = self.session
         session.live[hold] = None
-        if session.unreleased and session.garbage.of(self.key):
-            return None
         hold.sent_at, hold.asking = session.clock(), True
         return self.confirmed(self.trial(hold, deadline), hold)
 

@@ -54,11 +54,9 @@ class MultiLock(Composite):
     def first(self, hold: Any, deadline: float) -> Eval[Any] | None:
         del deadline
         session, owner = self.session, hold.owner()  # which acquires just now
-        table, busy = owner.table, session.lines or session.unreleased
+        table, lines = owner.table, session.lines
         for member in self.members:
-            known = member.place in table or (
-                busy and (session.garbage.of(member.key) or member.channel in session.lines)
-            )
+            known = member.place in table or (lines and member.channel in lines)
             if known or not self._by_one_script:
                 return None
         lease, now = None if hold.renewed else hold.lease, session.clock()

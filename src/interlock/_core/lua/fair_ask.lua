@@ -10,9 +10,6 @@
 -- them. A deadline that Redisson sets behind one of ours inherits the fraction. An entry that is
 -- only in the list, or only in the zset, stops nobody.
 --
--- A server that is out of memory refuses ZADD and HSET, but only as a script's first write. So for who
--- has a place a ZREM of nothing comes first: it waits on, and has its turn.
---
 -- KEYS     lock, queue, timeouts
 -- ARGV     lease, holder, waits, #wait, channel
 --
@@ -57,7 +54,7 @@ end
 
 local place = redis.call('lpos', queue, holder)
 if place then
-  redis.call('zrem', timeouts, '')
+  redis.call('zrem', timeouts, '') -- a full server refuses ZADD, but only as the first write
   stay(place)
 end
 local gone, floor = 0, now

@@ -3,9 +3,6 @@
 -- If the lock is free then, the next waiter is told. A waiter that leaves from behind the first one
 -- tells nobody. Repeated, it changes nothing. fair_ask tells how the waiters behind move up.
 --
--- A server that is out of memory refuses HSET and ZADD, but only as a script's first write. So a
--- removal comes before each: before HSET it is the HDEL of a field that never exists.
---
 -- KEYS     lock, queue, timeouts
 -- ARGV     holder, depth, #wait, channel
 --
@@ -19,7 +16,7 @@
 local held = redis.call('hexists', lock, holder) == 1
 if depth ~= '0' then
   if held then
-    redis.call('hdel', lock, '')
+    redis.call('hdel', lock, '') -- a full server refuses HSET, but only as the first write
     redis.call('hset', lock, holder, depth)
   end
   return held and 1 or nil

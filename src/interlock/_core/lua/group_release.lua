@@ -1,8 +1,7 @@
 -- group_release: go down to *depth* on every field; at 0 free them all and tell the waiters.
 --
 -- Neither the TTL nor the time of a field changes: an inner release does not change the outer hold's
--- lease. Without fields it is about all that the holder has. A server that is out of memory refuses HSET, but only as a script's first write. So an HDEL
--- of a field that never exists comes first.
+-- lease. Without fields it is about all that the holder has.
 --
 -- KEYS     group
 -- ARGV     holder, depth, channel, how, field...
@@ -13,7 +12,7 @@
 -- Wire     the hash, and "0" on the channel when fields are freed
 local FIRST = 5
 
-redis.call('hdel', group, '')
+redis.call('hdel', group, '') -- a full server refuses HSET, but only as the first write
 local fields, held = {}, 0
 for i = FIRST, #ARGV do
   fields[#fields + 1] = ARGV[i]

@@ -1,8 +1,5 @@
 -- group_renew: renew the fields for each holder that still holds all of them.
 --
--- A server that is out of memory refuses HSET, but only as a script's first write. So an HDEL of a
--- field that never exists comes first.
---
 -- A key of another type is a lost lock: hence pcall. A time that is not a number counts as 0.
 --
 -- KEYS     group
@@ -26,7 +23,7 @@ for i = 1, count do
     end
   end
   if kept[i] == 1 then
-    redis.call('hdel', group, '')
+    redis.call('hdel', group, '') -- a full server refuses HSET, but only as the first write
     for j = FIRST + count, #ARGV do
       local name = ARGV[j] .. ':' .. holder .. ':expire_time'
       if (tonumber(redis.call('hget', group, name) or 0) or 0) < expires then

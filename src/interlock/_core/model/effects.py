@@ -47,12 +47,11 @@ class Script(Generic[R_co]):
         text: what EVAL takes.
         sha: what EVALSHA takes.
         decode: turns the reply into core units (seconds, bool, str).
-        varies: whether each call has other arguments, so that its packed form is not cached.
         patient: whether it asks for a place, which may go with the next command.
         called: the beginning of a packed call, up to the digest.
     """
 
-    __slots__ = ("called", "decode", "name", "patient", "sha", "text", "varies")
+    __slots__ = ("called", "decode", "name", "patient", "sha", "text")
 
     def __init__(
         self,
@@ -60,11 +59,9 @@ class Script(Generic[R_co]):
         text: str,
         decode: Callable[[object], R_co],
         *,
-        varies: bool = False,
         patient: bool = False,
     ) -> None:
-        self.varies, self.patient = varies, patient
-        self.name = name
+        self.name, self.patient = name, patient
         self.text = text
         self.sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
         self.called = f"$7\r\nEVALSHA\r\n$40\r\n{self.sha}\r\n"

@@ -413,10 +413,10 @@ class Hold:
         return self.lock.key
 
     @property
-    def table_key(self) -> tuple[str, int]:
-        """What tells its place and its owner from all others of this process; 0 if that is gone."""
+    def identity(self) -> int:
+        """What tells its owner from all others of this process; 0 if that is gone."""
         owner = self.owner()
-        return self.lock.place, 0 if owner is None else owner.identity
+        return 0 if owner is None else owner.identity
 
     def ran_out(self) -> bool:
         """Return whether it ended with the lease that its owner chose, outside of any block.

@@ -182,13 +182,11 @@ class Taking(Step[R]):
         return self
 
     def begin(self) -> Eval[Any] | None:
-        """Return the first try, unless others of this client wait, or left something here."""
+        """Return the first try, unless others of this client wait."""
         semaphore, session = self._semaphore, self._semaphore.session
         call = self._call = semaphore.new_call()
         session.calls[call] = None
-        if session.lines or session.unreleased:
-            if session.garbage.of(semaphore.key):
-                return None
+        if session.lines:
             line = session.lines.get(semaphore.standing)
             if line is not None and line.waiters and self._deadline > session.clock():
                 return None

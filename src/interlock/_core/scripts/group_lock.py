@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from interlock._core.model.effects import NEVER, Eval
+from interlock._core.model.effects import Eval
 from interlock._core.model.names import lock_channel
 from interlock._core.scripts.loader import Variants, load
 from interlock._core.scripts.locks import status
@@ -35,11 +35,9 @@ def group_lock_renew(
     return Eval(_RENEW, (group,), args)
 
 
-def group_lock_query(
-    group: str, fields: Sequence[str], *, deadline: float = NEVER
-) -> Eval[LockStatus]:
+def group_lock_query(group: str, fields: Sequence[str]) -> Eval[LockStatus]:
     """Tell who holds some of *fields*, how deep (0: not all of them), and for how long."""
-    return Eval(_QUERY, (group,), tuple(fields), deadline)
+    return Eval(_QUERY, (group,), tuple(fields))
 
 
 def group_break(group: str, holder: str, publish: str) -> Eval[Any]:

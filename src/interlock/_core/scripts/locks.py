@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from interlock._core.model.effects import NEVER, Eval, Script
+from interlock._core.model.effects import Eval, Script
 from interlock._core.scripts.loader import Variants, load
 from interlock._core.scripts.replies import freed, held_or_left, held_or_refused
 from interlock._core.scripts.script import (
@@ -34,7 +34,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class LockStatus:
+class LockStatus(NamedTuple):
     """What the server knows of a lock.
 
     Attributes:
@@ -43,11 +43,8 @@ class LockStatus:
         holders: the depth of each holder, by its holder id.
     """
 
-    __slots__ = ("holders", "remaining")
-
-    def __init__(self, remaining: float | None, holders: dict[str, int]) -> None:
-        self.remaining = remaining
-        self.holders = holders
+    remaining: float | None
+    holders: dict[str, int]
 
 
 def status(reply: object) -> LockStatus:
@@ -106,9 +103,9 @@ LEAVE_ALL: Final = Variants("locks_release", numbers)
 """Free locks: keys and queues, the holder of each and its channel; `FREED`, 0 or `LEFT_ALONE` each."""
 
 
-def lock_query(lock: str, *, deadline: float = NEVER) -> Eval[LockStatus]:
+def lock_query(lock: str) -> Eval[LockStatus]:
     """Tell who holds the lock, how deep and for how long."""
-    return Eval(_QUERY, (lock,), (), deadline)
+    return Eval(_QUERY, (lock,), ())
 
 
 def lock_renew(locks: Sequence[str], lease: float, holders: Sequence[str]) -> Eval[list[bool]]:
@@ -119,22 +116,22 @@ def lock_renew(locks: Sequence[str], lease: float, holders: Sequence[str]) -> Ev
 # Releases by force.
 
 
-def forced_note_write(note: str, why: str, keep: float, *, deadline: float = NEVER) -> Eval[bool]:
+def forced_note_write(note: str, why: str, keep: float) -> Eval[bool]:
     """Leave the reason *why* for a holder, for *keep* seconds."""
-    return Eval(_FORCED_NOTE_WRITE, (note,), (why, milliseconds(keep)), deadline)
+    return Eval(_FORCED_NOTE_WRITE, (note,), (why, milliseconds(keep)))
 
 
-def forced_note_read(note: str, *, deadline: float = NEVER) -> Eval[str | int | None]:
+def forced_note_read(note: str) -> Eval[str | int | None]:
     """Return why a lock was released by force, and remove the note.
 
     If there is none, return for how many seconds the server has run; None if it does not tell.
     """
-    return Eval(_FORCED_NOTE_READ, (note,), (), deadline)
+    return Eval(_FORCED_NOTE_READ, (note,), ())
 
 
 @lru_cache(maxsize=64)
 def _remembering(script: Script[Any]) -> Script[Any]:
-    return Script(script.name, _BEGIN + script.text + _END, script.decode, varies=True)
+    return Script(script.name, _BEGIN + script.text + _END, script.decode)
 
 
 def remember(call: Eval[Any], request: str, keep: float) -> None:

@@ -50,14 +50,11 @@ class Garbage:
 
     Attributes:
         dead: each hold, and its plan once there is one. A hold is garbage from when it is in here.
-        unreleased: by the key of its lock, what no release was answered for; it may keep others
-            from that lock. Of all other garbage only a copy that comes late can be there.
     """
 
     def __init__(self, queues: Queues) -> None:
         self._queues = queues
         self.dead: dict[Hold, _Due | None] = {}
-        self.unreleased: dict[str, dict[Hold, None]] = {}
 
     def add(self, hold: Hold) -> None:
         """Make *hold* garbage, and before it what is released first; repeatable."""
@@ -65,13 +62,6 @@ class Garbage:
             for each in hold.place.before:
                 self.add(each)
         self.dead[hold] = None
-        # If a signal strikes here, or the upkeep drops the key, an acquire may have to wait for the
-        # upkeep's release.
-        self.unreleased.setdefault(hold.lock.key, {})[hold] = None
-
-    def of(self, key: str) -> list[Hold]:
-        """Return the garbage at the *key* of a lock that may keep others from it."""
-        return list(self.unreleased.get(key, ()))
 
     def due(self, now: float) -> list[Hold]:
         """Return what to release at *now*; it is not due again before it is answered or put off."""
@@ -81,11 +71,8 @@ class Garbage:
             if plan.at <= now:
                 plan.at = NEVER
                 found.append(hold)
-            if hold in self.dead:  # an acquire may have settled it meanwhile
+            if hold in self.dead:  # the end of a wait may have settled it meanwhile
                 self.dead[hold] = plan
-        for key, holds in list(self.unreleased.items()):
-            if not holds:
-                del self.unreleased[key]
         return found
 
     def put_off(self, holds: Sequence[Hold], now: float) -> None:
@@ -113,13 +100,11 @@ class Garbage:
             settled = False
         else:
             settled = answer is not None or not hold.asking
-        over, failed = settled or now >= plan.until, isinstance(answer, Exception)
-        if over or not failed:
-            self.unreleased.get(hold.lock.key, {}).pop(hold, None)
-        if over:
+        if settled or now >= plan.until:
             self.dead.pop(hold, None)
             self._queues.forget(hold)
             return
+        failed = isinstance(answer, Exception)
         plan.at = min(now + plan.pause, plan.until)
         plan.pause = min(2 * plan.pause, LONGEST_PAUSE if failed else hold.lease / 4)
         self.dead[hold] = plan

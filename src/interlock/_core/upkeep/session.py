@@ -6,7 +6,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from interlock._core.model.effects import GRACE, NEVER, Batch, Wait
+from interlock._core.model.effects import GRACE, NEVER, Wait
 from interlock._core.model.hold import ENDED, Claim, Hold
 from interlock._core.model.names import GRANT, WRITES, check_one_slot, draw, packed_text
 from interlock._core.model.tokens import Tokens
@@ -76,8 +76,7 @@ class Outside(NamedTuple):
         clustered: whether several servers share the keys.
         counts_failovers: whether *epoch* counts all failovers.
         patience: seconds that a reply is waited for.
-        note: logs what the server lacks, once for each event.
-        note_short_lease: logs that an answer came after the lease that it granted, once.
+        note: logs what the server lacks, or is asked in vain, once for each event.
         took_over: returns how many seconds ago another server has taken over a key.
         database, where: what tells its database and its server from others.
         home: returns the driver of the client, or None if that is gone.
@@ -97,7 +96,6 @@ class Outside(NamedTuple):
     counts_failovers: bool
     patience: float
     note: Callable[[str, str], object] = nothing
-    note_short_lease: Callable[[str, str, float], object] = nothing
     took_over: Callable[[str], float] = lambda _key: NEVER
     database: str = ""
     where: str = ""
@@ -147,8 +145,7 @@ class Session:
         self.due, self.resent_at = NEVER, 0.0
         self.queues = Queues(self)
         self.garbage = Garbage(self.queues)
-        # Each acquire looks at both.
-        self.unreleased, self.lines = self.garbage.unreleased, self.queues.lines
+        self.lines = self.queues.lines  # each acquire looks at them
         self.watchdog = Watchdog(self)
 
     def key(self, name: str) -> str:
@@ -325,20 +322,11 @@ class Session:
 
         A timeout of the caller's own may outlast an outage; without one it is given up as in
         `persist`. A try whose time is up already has time for a second one if its connection was
-        dead. The releases of what this client has left at its lock go before it, in the same write.
+        dead.
         """
-        ghosts = self.garbage.of(hold.lock.key) if failure is None else []
-        if ghosts:
-            hold.ask(self.clock())
-            *answers, answer = yield from Batch([*releases(ghosts), call])
-            for ghost, found in zip(ghosts, answers, strict=True):
-                self.garbage.answered(ghost, found, self.clock())
-            if not isinstance(answer, Exception):
-                return answer
-            failure = answer
         began = self.clock() if failure is None else hold.sent_at
         sending = self.persist if until == NEVER else self._send
-        return (yield from sending(call, max(until, began + GRACE), hold, failure))
+        return sending(call, max(until, began + GRACE), hold, failure)
 
     def persist(
         self,
