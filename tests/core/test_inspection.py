@@ -12,7 +12,6 @@ from tests.core.making import make
 from tests.support.servers import wait_until
 
 from interlock import connect
-from interlock._core.insight.card import CARD
 from interlock._core.model.names import lock_channel, read_write_channel, waiting_queue
 from interlock.cli import main
 
@@ -214,21 +213,3 @@ def test_a_short_lease_in_an_id_hides_no_lock(
     assert main(["list", "--json", "--url", redis_url]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["holders"][0]["holder"] == holder.holder
-
-
-def test_a_client_whose_last_card_is_young_is_alive(
-    redis_url: str, client: Client, redis_client: redis.Redis
-) -> None:
-    """A card without anything that lasts proves as well as any other that its client answers."""
-    with connect(redis_url, lease=3) as other:
-        lock = other.lock(NAME)
-        with lock:
-            wait_until(lambda: bool(described(client).holders[0].place), 10, "a card tells")
-
-        def parted() -> bool:
-            told: Any = redis_client.hget(CARD.format(other.client_id), "client")
-            return bool(json.loads(told)["last"])
-
-        wait_until(parted, 10, "the last card is written")
-        with lock:
-            assert described(client).holders[0].client.state == "alive"

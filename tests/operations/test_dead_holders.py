@@ -1,4 +1,4 @@
-"""A dead holder is told from a silent one, and a card tells how a hold ended."""
+"""A dead holder is told from a silent one."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import json
 import signal
 import subprocess
 import sys
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.patience import GIVE_UP, wait_until
 
-from interlock import Options, connect
-from interlock._core.model.hold import GONE
+from interlock import Options
 from interlock._links.urls import open_url
 from interlock.cli import main
 from interlock.inspection import Reader
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     import redis
 
     from interlock.inspection import LockInfo
-    from interlock.inspection.cards import End
 
 HOLDER = """
 import sys, interlock
@@ -46,17 +43,6 @@ def described(url: str, name: str = "stuck") -> LockInfo:
 def card_tells(url: str, name: str) -> bool:
     """Return whether a card tells of the hold of *name*."""
     return described(url, name).held_for is not None
-
-
-def last_end(url: str, name: str) -> End | None:
-    """Return how the last hold of *name* ended."""
-    with Reader(*open_url(url, Options())) as reader:
-        return reader.last_end(name)
-
-
-def ended(url: str, name: str) -> bool:
-    """Return whether a card tells how a hold of *name* ended."""
-    return last_end(url, name) is not None
 
 
 @pytest.fixture
@@ -124,30 +110,3 @@ def test_without_the_right_to_see_connections_only_long_silence_is_death(
         assert (info.dead, info.silent, info.holders[0].client.connected) == (False, True, None)
     finally:
         redis_client.execute_command("ACL", "DELUSER", "narrow")
-
-
-def test_a_card_tells_how_a_hold_ended(redis_url: str, redis_client: redis.Redis) -> None:
-    """A hold was released, broken for a reason, or lost with its key."""
-    with connect(redis_url, lease=3) as client:
-        for name in ("kept", "broken", "taken"):
-            assert client.lock(name).acquire()
-            wait_until(partial(card_tells, redis_url, name), GIVE_UP, "a card tells")
-        client.lock("kept").release()
-        [broken] = described(redis_url, "broken").holders
-        command = ["break", "broken", "--holder", broken.holder, "--reason", "expired"]
-        assert main([*command, "--url", redis_url]) == 0
-        _ = redis_client.delete("taken")
-        found: dict[str, End] = {}
-        for name in ("kept", "broken", "taken"):
-            wait_until(partial(ended, redis_url, name), GIVE_UP, f"a card tells the end of {name}")
-            end = last_end(redis_url, name)
-            assert end is not None
-            found[name] = end
-        assert {end.client.client_id for end in found.values()} == {client.client_id}
-        assert {name: (end.lost, end.why) for name, end in found.items()} == {
-            "kept": (False, ""),
-            "broken": (True, "force-released: expired"),
-            "taken": (True, f"gone from the server ({GONE})"),
-        }
-    # A break remembers its answer for a while.
-    assert all(key.startswith(b"interlock_request:") for key in redis_client.scan_iter())

@@ -11,7 +11,6 @@ import pytest
 
 from interlock.cli import main
 from interlock.inspection import ClientInfo, HolderInfo, LockInfo, WaiterInfo
-from interlock.inspection.cards import End
 from interlock.inspection.why import explain
 
 if TYPE_CHECKING:
@@ -132,13 +131,3 @@ def test_the_commands_can_be_typed_whatever_the_name(name: str) -> None:
     words = told.decode().split("\0")[1:-1]
     assert name in words
     assert words[-2:] == ["--", name] or not name.startswith("-")
-
-
-def test_the_last_end_is_told() -> None:
-    """A loss has its reason."""
-    for why, told in (
-        ("expired", "lost: expired"),
-        ("", "lost: unknown why"),
-    ):
-        account = explain("orders:42", None, End("a:1", ALIVE, 12.0, lost=True, why=why))
-        assert account.text.endswith(f"ended 12 s ago: it was {told}.")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Say in plain sentences who holds the lock NAME and since when, whether that process is alive, who
-waits, how the last hold ended, and what to do now, with the commands to type. Nothing is changed.
+waits, and what to do now, with the commands to type. Nothing is changed.
 """
 
 EPILOG = """\

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from interlock._core.insight.card import CARD, FORMAT, index_of
 from interlock._core.insight.connection_name import client_in_names, client_part
@@ -47,19 +47,9 @@ Place: TypeAlias = tuple[str, str]
 """Two of: a holder id or the ids of permits, a key, a kind."""
 
 
-class End(NamedTuple):
-    """How a hold ended, as a card tells it for a minute: released, or lost and *why*."""
-
-    holder: str
-    client: ClientInfo
-    ago: float
-    lost: bool
-    why: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What a card tells of its client, its holds, its waits for locks, and how holds ended.
+    """What a card tells of its client, its holds, and its waits for locks.
 
     Wishes are waits for permits and latches; `about` is all that it says of its client.
     """
@@ -68,7 +58,6 @@ class Card:
     holds: dict[Place, HolderInfo] = field(default_factory=dict[Place, HolderInfo])
     waits: dict[Place, WaiterInfo] = field(default_factory=dict[Place, WaiterInfo])
     wishes: dict[Place, WaiterInfo] = field(default_factory=dict[Place, WaiterInfo])
-    ends: dict[Place, End] = field(default_factory=dict[Place, End])
     about: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -185,9 +174,8 @@ def read_card(client_id: str, reply: object) -> Card:
         host=_short(told.get("host")),
         pid=_whole(told.get("pid")),
         program=_short(told.get("program")),
-        # One round may be late because its thread was; two are not. The last card is never renewed,
-        # so its age is no silence.
-        answering=True if silent < 2 * period + 1 else None if told.get("last") is True else False,
+        # One round may be late because its thread was; two are not.
+        answering=silent < 2 * period + 1,
         silent=silent,
         holds=_whole(told.get("holds")),
         waits=_whole(told.get("waits")),
@@ -209,10 +197,6 @@ def _add(card: Card, name: str, told: dict[str, Any]) -> None:
     if ":" in holder and not holder.startswith(f"{client.client_id}:"):
         raise ValueError("it tells of another client's hold")
     age = _bounded(told.get("age"), 0, LONGEST_TIME) + (client.silent or 0.0)
-    if mark == "x":
-        lost, why = told.get("how") != "released", _short(told.get("why"))
-        card.ends[holder, key] = End(holder, client, age, lost, why)
-        return
     owner, thread = int(_bounded(told.get("owner"), 0, 2**53)), _short(told.get("thread"))
     if mark == "h":
         card.holds[holder, key] = HolderInfo(

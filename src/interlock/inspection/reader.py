@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from interlock._links.endpoint import Endpoint
-    from interlock.inspection.cards import Card, End
+    from interlock.inspection.cards import Card
     from interlock.options import Options
 
 LOCK_INFO = load("lock_info")
@@ -160,18 +160,6 @@ class Reader(AbstractContextManager["Reader"]):
             command = ("GET", names.forced_note(key, holder))
             [reply] = self._service.ask(self._service.owner(key), [command], may_lack=True)
         return text_of(reply) if isinstance(reply, bytes) else ""
-
-    def last_end(self, name: str) -> End | None:
-        """Return how the last hold of the lock *name* ended, if that was in the last minute.
-
-        Only holds of more than a second are told, and only by clients that write cards.
-        """
-        key = self._key(name)
-        keys = {kind.key(key) for kind in KINDS.values()}
-        with self._service.asked():
-            ends = [each for card in self._cards.all("ended") for each in card.ends.items()]
-        last = [end for (_, of), end in ends if of in keys]
-        return min(last, key=lambda end: end.ago, default=None)
 
     def deadlocks(self) -> list[Deadlock]:
         """Return the deadlocks among all clients that write cards, as of the last look."""

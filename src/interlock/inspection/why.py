@@ -17,7 +17,6 @@ from interlock.inspection.words import by_ticket, clock_at, duration, left_locke
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from interlock.inspection.cards import End
     from interlock.inspection.deadlocks import Deadlock
     from interlock.inspection.info import ClientInfo, HolderInfo, LockInfo, WaiterInfo
     from interlock.inspection.reader import Reader
@@ -39,30 +38,28 @@ def account_of(reader: Reader, name: str) -> tuple[LockInfo | None, Account]:
     info = reader.describe(name)
     rings = reader.deadlocks() if info is not None and info.deadlock else ()
     form = reader.type_of(name) if info is None else "none"
-    return info, explain(name, info, reader.last_end(name), rings, form)
+    return info, explain(name, info, rings, form)
 
 
 def explain(
     name: str,
     info: LockInfo | None,
-    end: End | None = None,
     deadlocks: Sequence[Deadlock] = (),
     form: str = "none",
 ) -> Account:
     """Return the account of the lock *name*, of which *info* is known.
 
-    *end* tells how its last hold ended, and *form* is the type of its key, as TYPE has it.
+    *form* is the type of its key, as TYPE has it.
     """
-    ending = [] if end is None else [_end(end)]
     if info is None:
-        return Account("free", " ".join((*_nobody(name, form), *ending)))
+        return Account("free", " ".join(_nobody(name, form)))
     rings = [_ring(each) for each in deadlocks if name in {step.waits_for for step in each.steps}]
     # The dead come first, then those that do not answer, then the late.
     holders = sorted(
         info.holders,
         key=lambda each: (not each.client.dead, each.client.answering is not False, not each.late),
     )
-    told = [*_object(info), *_holders(info, holders), *_waiters(info), *rings, *ending]
+    told = [*_object(info), *_holders(info, holders), *_waiters(info), *rings]
     state, advice = _judged(info, holders[0].client.host or "its host" if holders else "")
     if not holders or (state == "held" and not info.awaited):
         return Account(state, " ".join(told))
@@ -234,9 +231,3 @@ def _ring(deadlock: Deadlock) -> str:
         for step in deadlock.steps
     ]
     return f"It is a deadlock of {len(steps)}: {', '.join(steps)}: each holds what another awaits."
-
-
-def _end(each: End) -> str:
-    how = f"lost: {each.why or 'unknown why'}" if each.lost else "released"
-    who = _person(each.client, "", each.holder)
-    return f"The hold of {who} ended {duration(each.ago)} ago: it was {how}."

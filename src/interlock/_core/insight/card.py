@@ -10,12 +10,11 @@ Rules:
 
 * No lock algorithm reads a card.
 * A client writes at most one card in each renewal round, and none if nothing lasts. It writes more
-  only for holds that were lost or have long leases, and at most one a second.
+  only for holds that have long leases, and at most one a second.
 * A card tells in which line each hold was acquired. That is made a text where the card is written.
 * Older holds and waits come first. All others are only counted.
 * A wait for permits or a latch has a mark of its own (``p``). It is no part of a deadlock.
-* If a hold ends that a card told of, the next card tells how: released, or lost and why. A card
-  without lasting holds and waits is the last one, and expires by itself.
+* When nothing lasts any more, the next round removes the card.
 * The holder id of a hold is never used again. So an operator who breaks the hold by its id breaks
   no later one, not even one of the same thread.
 """
@@ -23,12 +22,10 @@ Rules:
 from __future__ import annotations
 
 import json
-from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
-from interlock._core.insight.events import tell_loss
 from interlock._core.model.effects import NEVER
-from interlock._core.model.hold import ENDED, HELD, LOST
+from interlock._core.model.hold import HELD
 from interlock._core.scripts.card import card_write
 
 if TYPE_CHECKING:
@@ -58,10 +55,6 @@ LOOK = 2.0
 """Seconds between two looks at the holds."""
 LONGEST = 500
 """Characters of a text in a card at most; a lock with a longer key is only counted."""
-ENDED_KEPT = 60.0
-"""Seconds for which cards tell how a hold ended."""
-MOST_ENDED = 50
-"""Ends of holds that a card tells at most."""
 LONGEST_PLACE = 200
 """Characters of a file and its line; of more the last ones are told."""
 _HEAD = 3
@@ -118,9 +111,6 @@ class CardWriter:
         self._count = self._permits = self._waits = 0
         self.refused = False
         self.named = True
-        self._told: dict[Hold, str] = {}
-        self._ended: deque[tuple[float, str, dict[str, object]]] = deque(maxlen=MOST_ENDED)
-        self._parting = self._parted = False
         self._hurried, self._hurried_at = False, -NEVER
 
     @property
@@ -146,7 +136,7 @@ class CardWriter:
         self._note(now)
         if self._hurried and now >= self._hurried_at + LASTING:
             self._hurried, self._hurried_at = False, now
-            if self._ended or any(self._is_long(hold) for _, hold, _ in self._lasting):
+            if any(self._is_long(hold) for _, hold, _ in self._lasting):
                 return self.write(now)
         if not self._lasts(now) and not self._written:
             return None
@@ -171,12 +161,8 @@ class CardWriter:
             fields += (f"{mark} {holder} {hold.key}", self._entry(mark, hold, age))
             if mark == "h":
                 keep = max(keep, hold.valid_until - now)
-                self._told[hold] = f"{holder} {hold.key}"
         for wish in self._wishes:
             fields += (f"p {wish.holder} {wish.key}", self._wish(wish, now))
-        self._parting = not fields and bool(self._ended)
-        for at, place, told in self._ended:
-            fields += (f"x {place}", json.dumps({"age": round(now - at, 3), **told}))
         if fields:
             told = {
                 **self._about,
@@ -186,9 +172,7 @@ class CardWriter:
                 "holds": self._count,
                 "permits": self._permits,
                 "waits": self._waits,
-                "ended": len(self._ended),
                 "named": self.named,
-                "last": self._parting,
             }
             fields += ("client", json.dumps(told))
         self._written_at = now
@@ -196,9 +180,7 @@ class CardWriter:
 
     def remove(self) -> Eval[bool] | None:
         """Return the script that removes the card; None if there is none."""
-        if not self._written and not self._parted:
-            return None
-        return self._script(1, ())
+        return self._script(1, ()) if self._written else None
 
     def _script(self, keep: float, fields: Sequence[str]) -> Eval[bool]:
         client, client_id = self._client, self._client.client_id
@@ -215,12 +197,10 @@ class CardWriter:
     def answered(self, call: Eval[bool]) -> None:
         """Note that *call* has written the card, or removed it."""
         self._number += 1
-        self._parted = self._parting
-        self._written = len(call.args) > _HEAD and not self._parting
+        self._written = len(call.args) > _HEAD
 
     def _note(self, now: float) -> None:
         """Look at all holds and waits; note the oldest long ones, and count all holds."""
-        self._note_ends(now)
         count = permits = 0
         lasting: list[tuple[str, Hold, float]] = []
         for hold, wait in list(self._client.events.waits.items()):
@@ -245,25 +225,6 @@ class CardWriter:
     def _is_long(self, hold: Hold) -> bool:
         """Return whether *hold* has a longer lease than holds that are renewed."""
         return hold.lease > self._client.options.lease
-
-    def _note_ends(self, now: float) -> None:
-        """Note how those holds ended that a card told of."""
-        for hold, place in list(self._told.items()):
-            lost = hold.state is LOST
-            # A hold that nobody renews ends with its lease, whether its owner looks or not.
-            over = hold.state is HELD and not hold.renewed and now >= hold.valid_until
-            if not lost and not over and hold.state is not ENDED:
-                continue
-            del self._told[hold]
-            told: dict[str, object] = {"how": "lost" if lost or over else "released"}
-            if lost or over:
-                reason = hold.reason or hold.expiry_reason()
-                detail = hold.detail if lost and self._client.options.card is True else ""
-                told["why"] = tell_loss(reason, detail)[:LONGEST]
-                self._hurried = True
-            self._ended.append((now, place, told))
-        while self._ended and now - self._ended[0][0] > ENDED_KEPT:
-            _ = self._ended.popleft()
 
     def _wish(self, wish: Wish, now: float) -> str:
         return json.dumps(self._common(now - wish.since, wish.owner, wish.label))
