@@ -17,8 +17,7 @@ TEXTS = {
 }
 """Name of a script -> its source, with what it includes in place."""
 SENT = {
-    stem: {publish: sent(loader.muted(text, publish), publish) for publish in MESSAGES}
-    for stem, text in TEXTS.items()
+    stem: {publish: sent(text, publish) for publish in MESSAGES} for stem, text in TEXTS.items()
 }
 """Name of a script -> command for messages -> what a server is sent."""
 EVERY_TEXT = sorted({text for variants in SENT.values() for text in variants.values()})

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, TypeVarTuple
 
 from interlock.errors import InterlockError
@@ -48,10 +48,9 @@ class Script(Generic[R_co]):
         sha: what EVALSHA takes.
         decode: turns the reply into core units (seconds, bool, str).
         patient: whether it asks for a place, which may go with the next command.
-        called: the beginning of a packed call, up to the digest.
     """
 
-    __slots__ = ("called", "decode", "name", "patient", "sha", "text")
+    __slots__ = ("decode", "name", "patient", "sha", "text")
 
     def __init__(
         self,
@@ -64,7 +63,6 @@ class Script(Generic[R_co]):
         self.name, self.patient = name, patient
         self.text = text
         self.sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-        self.called = f"$7\r\nEVALSHA\r\n$40\r\n{self.sha}\r\n"
         self.decode = decode
 
     def __repr__(self) -> str:
@@ -104,17 +102,7 @@ class Eval(Generic[R_co]):
 
     def anew(self) -> Eval[R_co]:
         """Return an unsent copy of this call."""
-        # By place: names cost as much as the object.
-        return Eval(
-            self.script,
-            self.keys,
-            self.args,
-            self.deadline,
-            self.replication,
-            self.packed,
-            self.spare_args,
-            self.spare_keys,
-        )
+        return replace(self)
 
     def __iter__(self) -> Generator[Any, Any, R_co]:
         return self.script.decode((yield self))

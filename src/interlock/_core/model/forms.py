@@ -41,9 +41,10 @@ class Form:
         spare: int = 0,
     ) -> None:
         self.script, self.keys, self.args, self.spare = script, keys, args, spare
-        texts, hole = [len(keys), *keys, *args], args.index(HOLE) - len(args)
+        texts = ["EVALSHA", script.sha, len(keys), *keys, *args]
+        hole = args.index(HOLE) - len(args)
         packed = "".join([packed_text(f"{each}") for each in texts[:hole]])
-        self.head = f"*{len(texts) + 2}\r\n{script.called}{packed}"
+        self.head = f"*{len(texts)}\r\n{packed}"
         self.tail = "".join([packed_text(f"{each}") for each in args[hole:] if each is not HOLE])
 
     def of(self, hold: Hold) -> Eval[Any]:

@@ -29,7 +29,7 @@ class Variants(dict[str, Script[Any]]):
         self._text = text_of(name)
 
     def __missing__(self, publish: str) -> Script[Any]:
-        text = sent(muted(self._text, publish), publish)
+        text = sent(self._text, publish)
         script = self[publish] = Script(self.name, text, self._decode, patient=self._patient)
         return script
 
@@ -37,11 +37,6 @@ class Variants(dict[str, Script[Any]]):
 def load(name: str, decode: Callable[[Any], R]) -> Script[R]:
     """Return the script in ``lua/<name>.lua``, which sends no messages."""
     return Script(name, sent(text_of(name)), decode)
-
-
-def muted(text: str, publish: str) -> str:
-    """Return *text* that knows whether it sends messages, by the command *publish*."""
-    return text.replace("MUTE", "false" if publish else "true")
 
 
 def text_of(path: str, *given: str) -> str:

@@ -8,7 +8,8 @@ The sources are written to be read: their headers give each key and argument a n
   becomes an assignment to ``KEYS[n]``: loops use that to declare each key that they touch.
 * The names of arguments become local variables: ``#name`` a number, and ``name?``, which may be
   left out, empty then.
-* The constants ``PUBLISH`` and ``NUMSUB`` become the commands that the client uses for messages.
+* The constants ``PUBLISH`` and ``NUMSUB`` become the commands that the client uses for messages, and
+  ``MUTE`` tells whether it uses none.
 * Messages are sent by ``pcall``: a release does not fail because the server refuses to send them.
 * A server that refuses TIME in scripts tells its clock by the time to live of a key.
 * Comments are left out. The numbers of the lines stay: errors of the server name them.
@@ -91,6 +92,7 @@ def sent(source: str, publish: str = "") -> str:
     if "redis.call('time')" in text:
         text = _CLOCK + text.replace("redis.call('time')", "clock()")
     text = text.replace("NUMSUB", f"'{MESSAGES[publish]}'")
+    text = text.replace("MUTE", "false" if publish else "true")
     if publish:
         return text.replace("(PUBLISH,", f"('{publish}',")
     return (_NO_MESSAGE if "PUBLISH" in text else "") + text.replace(
