@@ -43,7 +43,7 @@ def test_a_card_that_a_busy_lane_does_not_take_is_due_again(
     upkeep: Upkeep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is put off, and no whole round."""
-    card = card_write("interlock_client:{1}", "", "1", 1, 1.0, [])
+    card = card_write("interlock_client:{1}", "", "1", 1.0, [])
     monkeypatch.setattr(upkeep.reports.card, "look", lambda now: card)
     put_off: list[bool] = []
     monkeypatch.setattr(upkeep.reports.card, "put_off", lambda: put_off.append(True))

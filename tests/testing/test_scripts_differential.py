@@ -66,7 +66,6 @@ _OF_SCRIPT: dict[tuple[str, str], Callable[[random.Random], str | int]] = {
     ("semaphore_acquire", "permits"): _choice(0, 1, 2, "all"),
     ("semaphore_change", "how"): _choice("1", "0", "new", "add", "undo", "make", "set", "delete"),
     ("semaphore_change", "permits"): _choice(0, 1, 2),
-    ("card_write", "number"): _choice(1, 2, 3),
 }
 
 

@@ -182,11 +182,10 @@ def read_card(client_id: str, reply: object) -> Card:
     )
     card, doubt = Card(client, about=told), ""
     for name, value in fields.items():
-        if name != "number":
-            try:
-                _add(card, name, _object(value))
-            except (KeyError, TypeError, ValueError) as error:
-                doubt = safe(str(error)[:100])
+        try:
+            _add(card, name, _object(value))
+        except (KeyError, TypeError, ValueError) as error:
+            doubt = safe(str(error)[:100])
     return replace(card, client=replace(client, doubt=doubt)) if doubt else card
 
 

@@ -57,7 +57,7 @@ LONGEST = 500
 """Characters of a text in a card at most; a lock with a longer key is only counted."""
 LONGEST_PLACE = 200
 """Characters of a file and its line; of more the last ones are told."""
-_HEAD = 3
+_HEAD = 2
 """Arguments before the fields of a card."""
 FOREVER = 86400.0
 """Seconds that a card is kept at most, after it was written."""
@@ -105,7 +105,6 @@ class CardWriter:
         self._about = dict(about)
         self._lasting: list[tuple[str, Hold, float]] = []
         self._wishes: list[Wish] = []
-        self._number = 0
         self._written_at = -NEVER
         self._written = False
         self._count = self._permits = self._waits = 0
@@ -167,7 +166,6 @@ class CardWriter:
             told = {
                 **self._about,
                 "format": FORMAT,
-                "number": self._number + 1,
                 "period": client.period,
                 "holds": self._count,
                 "permits": self._permits,
@@ -187,7 +185,7 @@ class CardWriter:
         prefix = client.options.prefix or ""
         index = "" if client.clustered else index_of(prefix)
         key = CARD.format(prefix + client_id)
-        return card_write(key, index, client_id, self._number + 1, keep, fields)
+        return card_write(key, index, client_id, keep, fields)
 
     def put_off(self) -> None:
         """Write the card at the next look: nobody could send what was written."""
@@ -196,7 +194,6 @@ class CardWriter:
 
     def answered(self, call: Eval[bool]) -> None:
         """Note that *call* has written the card, or removed it."""
-        self._number += 1
         self._written = len(call.args) > _HEAD
 
     def _note(self, now: float) -> None:

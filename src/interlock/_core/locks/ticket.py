@@ -138,7 +138,7 @@ def announce(
     *about* has ``host``, ``version``, and ``thread``, which has the reason.
     """
     lock, client = core_of(session, ticket), ticket.holder.rpartition(":")[0]
-    told = {"format": FORMAT, "number": 1, "period": lease, "holds": 1, "permits": 0, "waits": 0}
+    told = {"format": FORMAT, "period": lease, "holds": 1, "permits": 0, "waits": 0}
     line = {**told, "host": about["host"], "version": about["version"], "program": BY_TICKET}
     entry: dict[str, object] = {
         "age": held_for,
@@ -160,7 +160,7 @@ def withdraw(session: Session, ticket: Ticket) -> Op[None]:
 def _write(session: Session, client: str, keep: float, fields: tuple[str, ...]) -> Op[None]:
     prefix = session.options.prefix or ""
     index = "" if session.outside.clustered else index_of(prefix)
-    call = card_write(CARD.format(prefix + client), index, client, 1, keep, fields)
+    call = card_write(CARD.format(prefix + client), index, client, keep, fields)
     # Locks never depend on cards: the user may lack the right.
     with suppress(InterlockError):
         _ = yield from session.persist(call, NEVER)

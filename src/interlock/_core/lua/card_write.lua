@@ -1,15 +1,11 @@
 -- card_write: replace or remove a client's card, which tells operators of its holds and waits.
 --
 -- KEYS     card, index?
--- ARGV     client, number, keep, field...
+-- ARGV     client, keep, field...
 --
--- Returns  1 when written, 0 when there is a newer one
-local FIRST = 4
+-- Returns  1
+local FIRST = 3
 
-local known = tonumber(redis.call('hget', card, 'number') or 0)
-if known and known > tonumber(number) then
-  return 0
-end
 redis.call('del', card)
 if #ARGV < FIRST then
   if index then
@@ -19,7 +15,7 @@ if #ARGV < FIRST then
 end
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-redis.call('hset', card, 'number', number, 'written', now)
+redis.call('hset', card, 'written', now)
 for i = FIRST, #ARGV, 2 do
   redis.call('hset', card, ARGV[i], ARGV[i + 1])
 end

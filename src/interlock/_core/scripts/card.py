@@ -29,7 +29,7 @@ _CARD_HOLDER = load("card_holder", _two)
 
 
 def card_write(
-    card: str, index: str, client: str, number: int, keep: float, fields: Sequence[str]
+    card: str, index: str, client: str, keep: float, fields: Sequence[str]
 ) -> Eval[bool]:
     """Replace a client's card, or remove it if there are no *fields*.
 
@@ -37,12 +37,11 @@ def card_write(
         card: the key of the card.
         index: the key of the sorted set of all clients; empty if it is in another hash slot.
         client: the client's id.
-        number: the number of this card; a card with a larger number is not replaced.
         keep: seconds for which the server keeps the card.
         fields: names and values in turn.
     """
     keys = (card, index) if index else (card,)
-    args: tuple[str | int, ...] = (client, number, milliseconds(keep), *fields)
+    args: tuple[str | int, ...] = (client, milliseconds(keep), *fields)
     return Eval(_CARD_WRITE, keys, args)
 
 
