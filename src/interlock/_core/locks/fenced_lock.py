@@ -47,7 +47,8 @@ class _FencedForm(Form):
         call: Any = _Fenced()
         call.script, call.form, call.hold = self.script, self, hold
         call.replication = None
-        call.floor, floor = self._lock.packed_floor()
+        call.floor = self._lock.floor()
+        floor = packed_text(str(call.floor))
         call.packed = f"{self.head}{hold.packed}{self._middle}{floor}{self._end}".encode()
         return call  # type: ignore[no-any-return]
 
@@ -69,20 +70,12 @@ class FencedLock(Lock):
     def __init__(self, session: Session, name: str, key: str, **options: Any) -> None:
         self._counter = fence_token(key)
         self._unit = 1 << EPOCH_BITS if session.outside.clustered else 0
-        self._floor = 0, packed_text("0")
         super().__init__(session, name, key, **options)
 
     def floor(self) -> int:
         """Return a number that every new token exceeds."""
         last, epoch = self.session.tokens.last(self.key), self.session.outside.epoch()
         return max(last, epoch << EPOCH_BITS) if epoch else last
-
-    def packed_floor(self) -> tuple[int, str]:
-        """Return the floor, and how a command has it: often a release and the next acquire's one."""
-        floor, known = self.floor(), self._floor
-        if known[0] != floor:
-            known = self._floor = floor, packed_text(str(floor))
-        return known
 
     def _entering(self, lease: float, depth: int) -> Form:
         args = (milliseconds(lease), HOLE, depth, _NO_FLOOR, self._unit)

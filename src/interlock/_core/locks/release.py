@@ -111,10 +111,7 @@ class Release(Step[None]):
         if not answer:
             return False
         if self._depth == 0:
-            if hold.asking or hold.resent or hold.place is not None or session.events.observed:
-                session.released(hold)
-            else:
-                hold.over = ENDED  # last: whoever is interrupted before releases it once more
+            session.released(hold)
         return True
 
     def rest(self, failure: Exception | None) -> Op[None]:

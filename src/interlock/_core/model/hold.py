@@ -286,11 +286,8 @@ class Hold:
 
         Return whether this call has closed it.
         """
+        self.drop(entry)
         entries = self.entries
-        try:  # noqa: SIM105 - faster than `suppress`
-            entries.remove(entry)
-        except ValueError:
-            pass
         if len(entries) != 1:
             return False
         try:

@@ -5,7 +5,6 @@
 -- front with its score, if that is known. Who does not listen loses its place. After a thousand of
 -- those it is nil, as if nobody waited: then all are told, and look. Where the question is refused, and
 -- before a listener whom this client cannot tell anything, nobody waits, and no place is removed.
-local others = false -- whether somebody listens who stands in no queue: Java
 local function first(found)
   for _ = 1, 1000 do
     found = found or redis.call('zrange', queue, '0', '0', 'withscores')
@@ -16,16 +15,9 @@ local function first(found)
     if string.sub(found[2], 1, 1) == '-' then
       forget(client)
     else
-      local heard = redis.pcall('pubsub', NUMSUB, channel, waiting, wakes .. client)
-      others = not heard.err and heard[2] > heard[4]
-      if string.sub(found[1], -1) == '?' then
-        return found[1], client, number
-      end
-      if heard.err or MUTE then
-        return nil
-      end
-      if heard[6] > 0 then
-        return found[1], client, number
+      local reached = reachable(found[1], client)
+      if reached or reached == nil then
+        return reached and found[1], client, number
       end
       redis.call('zrem', queue, found[1])
     end

@@ -38,25 +38,6 @@ local function sweep()
   marks = redis.call('zcount', queue, '-inf', '(0')
 end
 
--- Return true if *member* can be let in, false if its client does not listen, and nil if that cannot
--- be asked, or this client cannot tell it anything.
-local heard = {} -- by client: whether it listens; 'unknown' if the question is refused
-local others = false -- whether somebody listens who stands in no queue: Java
-local function reachable(member, client)
-  if heard[client] == nil then
-    local counts = redis.pcall('pubsub', NUMSUB, channel, waiting, wakes .. client)
-    others = not counts.err and counts[2] > counts[4]
-    heard[client] = counts.err and 'unknown' or counts[6] > 0
-  end
-  if string.sub(member, -1) == '?' then
-    return true
-  end
-  if heard[client] == 'unknown' or MUTE then
-    return nil
-  end
-  return heard[client]
-end
-
 -- Return the first member that was not let in, its client and its number; those who do not listen
 -- lose their places. It is nil if nobody waits who can be told.
 local function first()
