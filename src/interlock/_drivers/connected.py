@@ -268,10 +268,11 @@ def _outside(
 
 
 def _tell_loss(hold: Hold) -> None:
-    events, reason = hold.lock.session.events, hold.reason or hold.expiry_reason()
-    if reason == "unreachable past validity" and (failure := events.failure_of(hold)):
+    session, reason = hold.lock.session, hold.reason or hold.expiry_reason()
+    failure = session.watchdog.failure_of(hold)
+    if reason == "unreachable past validity" and failure:
         hold.detail = f"the last renewal failed: {failure}"
-    events.lost(hold, reason)
+    session.events.lost(hold, reason)
     while hold.listeners:
         try:
             listener = hold.listeners.pop(0)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter
 from contextvars import Context, copy_context
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -87,21 +86,6 @@ class Wait(NamedTuple):
     context: Context | None
 
 
-@dataclass(slots=True, eq=False)
-class Outage:
-    """A server that did not renew what it was asked to.
-
-    Attributes:
-        since: when the first renewal failed, on the session's clock.
-        error: how the newest one failed.
-        holds: which the newest one was for.
-    """
-
-    since: float
-    error: str = ""
-    holds: frozenset[Hold] = frozenset()
-
-
 def _nobody(event: object) -> None:
     del event
 
@@ -145,7 +129,7 @@ class Observing:
         self._clock = clock
         self._slow_acquire = slow_acquire
         self._slow_hold = slow_hold
-        self._outages: dict[object, Outage] = {}
+        self._outages: dict[object, float] = {}
         self._told: set[Hold] = set()
 
     def held_by(self, holder: str) -> list[Hold]:
@@ -236,11 +220,8 @@ class Observing:
         self.emit(
             events.Renewed(**self._here(), seconds=now - started, count=count, failed=len(failures))
         )
-        begins = node not in self._outages
-        if failures:
-            outage = self._outages.setdefault(node, Outage(now))
-            outage.error, outage.holds = str(failures[0]), frozenset(due)
-        if failures and begins:
+        if failures and node not in self._outages:
+            self._outages[node] = now
             first = min(hold.valid_until for hold in due)
             self.emit(
                 events.RenewalFailed(
@@ -251,13 +232,8 @@ class Observing:
                     detail=str(failures[0]),
                 )
             )
-        elif not failures and (ended := self._outages.pop(node, None)) is not None:
-            self.emit(events.Recovered(**self._here(), seconds=now - ended.since))
-
-    def failure_of(self, hold: Hold) -> str:
-        """Return why the last renewal of *hold* failed; empty if it did not."""
-        outages = list(self._outages.values())
-        return next((each.error for each in outages if hold in each.holds), "")
+        elif not failures and (since := self._outages.pop(node, None)) is not None:
+            self.emit(events.Recovered(**self._here(), seconds=now - since))
 
     # What lasts too long.
 

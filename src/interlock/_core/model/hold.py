@@ -448,7 +448,7 @@ class Hold:
         """
         session = self.lock.session
         renewed = self.renewed and self.ends_by == NEVER
-        failed = session.events.failure_of(self) or session.watchdog.unanswered(self)
+        failed = session.watchdog.failure_of(self) is not None
         return "unreachable past validity" if renewed and failed else "expired"
 
     def listen(self, callback: Callable[[], object]) -> bool:

@@ -88,16 +88,16 @@ class Watchdog:
         self.period = self._lease / 3
         self._round_at = 0.0
         self._gone: dict[Hold, None] = {}
-        self._unanswered: dict[Hold, None] = {}
+        self._unanswered: dict[Hold, str] = {}
         self._moved = False
 
     def follow_keys(self) -> None:
         """Ask at once for the holds whose keys another server has taken over; any thread may."""
         self._moved = True
 
-    def unanswered(self, hold: Hold) -> bool:
-        """Return whether a renewal of *hold* was due and has no answer yet."""
-        return hold in self._unanswered
+    def failure_of(self, hold: Hold) -> str | None:
+        """Return why the renewal of *hold* that was due has no answer, if it has none; or empty."""
+        return self._unanswered.get(hold)
 
     def next_due(self) -> float:
         """Return when something is due."""
@@ -116,8 +116,8 @@ class Watchdog:
         if moved:
             due = list(dict.fromkeys([*due, *self._taken_over(now)]))
         if due:
-            now_due = dict.fromkeys([*self._unanswered, *due])
-            self._unanswered = {hold: None for hold in now_due if hold in self._live}
+            known = dict.fromkeys(due, "") | self._unanswered
+            self._unanswered = {hold: why for hold, why in known.items() if hold in self._live}
         why = [forced_note_read(forced_note(hold.lock.key, hold.holder)) for hold in notes]
         return [
             *[Renewal(call, [hold], now) for call, hold in zip(why, notes, strict=True)],
@@ -189,6 +189,9 @@ class Watchdog:
             self.explain(renewal.holds[0], answer)
         elif answer.__class__ is not list:
             self.put_off(now)
+            for hold in renewal.holds:
+                if hold in self._unanswered:
+                    self._unanswered[hold] = str(answer)
         else:
             for hold in renewal.holds:
                 self._unanswered.pop(hold, None)
