@@ -29,7 +29,6 @@ from interlock.errors import ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock._core.model.effects import Eval
     from interlock._core.model.hold import Hold
     from interlock._core.queue.places import Queues
 
@@ -108,8 +107,3 @@ class Garbage:
         plan.at = min(now + plan.pause, plan.until)
         plan.pause = min(2 * plan.pause, LONGEST_PAUSE if failed else hold.lease / 4)
         self.dead[hold] = plan
-
-
-def releases(holds: Sequence[Hold]) -> list[Eval[Any]]:
-    """Return the releases of *holds*."""
-    return [hold.lock.down(hold, 0) for hold in holds]

@@ -11,7 +11,7 @@ from interlock._core.model.hold import ENDED, Claim, Hold
 from interlock._core.model.names import GRANT, check_one_slot, draw, packed_text
 from interlock._core.model.tokens import Tokens
 from interlock._core.queue.places import Queues, nobody
-from interlock._core.upkeep.garbage import Garbage, releases
+from interlock._core.upkeep.garbage import Garbage
 from interlock._core.upkeep.watchdog import Watchdog
 from interlock.errors import ServerUnavailableError
 
@@ -44,7 +44,8 @@ class Work(NamedTuple):
 
     def calls(self) -> list[Eval[Any]]:
         """Return the scripts."""
-        return [*releases(self.dead), *[renewal.call for renewal in self.renewals]]
+        releases = [hold.lock.down(hold, 0) for hold in self.dead]
+        return [*releases, *[renewal.call for renewal in self.renewals]]
 
 
 class Answers(NamedTuple):
