@@ -58,8 +58,12 @@ def test_the_grant_of_a_notified_waiter_becomes_a_lease(
             return other.lock("jobs").remaining()
 
     def stands(count: int) -> Callable[[], bool]:
-        rows = [line.rows for line in client._driver.session.lines.values()]
-        return lambda: sum(len(row.waiters) for each in rows for row in each.values()) == count
+        def stood() -> bool:
+            lines = list(client._driver.session.lines.values())
+            places = [each.place for line in lines for each in list(line.waiters)]
+            return sum(bool(each and each.aside and each.sent) for each in places) == count
+
+        return stood
 
     first = pool.submit(wait)
     wait_until(lambda: bool(client._driver.session.lines), PROMPT, "it waits")

@@ -136,7 +136,7 @@ KINDS = {
     "condition": Kind(
         # Of any lock that it may be of.
         _LOCK
-        + _scripts("condition", "wait notify look leave")
+        + _scripts("condition", "wait notify look")
         + _scripts("fenced", "condition_wait")
         + _scripts("write", "condition_wait"),
         names.lock_channel,

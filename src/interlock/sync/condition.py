@@ -109,7 +109,7 @@ class Condition:
 
         Cost:
             One round trip besides the lock's, and another one if the time is up. While it waits,
-            one each 2 s for all waiters of this client.
+            one each 2 s for all who wait by this object.
         """
         driver = self._driver
         limit = check_timeout(blocking=True, timeout=timeout)

@@ -124,7 +124,7 @@ class Judge:
         if isinstance(reply, Exception):
             return
         self.watcher.ran(call, before, after)
-        if name == "condition_notify" and isinstance(reply, int):
+        if name == "condition_notify" and isinstance(reply, int) and "leave" not in call.args:
             self.moved += reply
         if lock is None:
             return
@@ -405,11 +405,12 @@ class Judge:
                     self.lasts(("told", each), MESSAGE, text, faults=True)
 
     def waiting(self) -> Iterator[Hold]:
-        """Return who waits in a line of a client that runs."""
+        """Return who waits in a line of a client that runs, and not in a condition."""
         for client in self._world.clients:
             if not client.crashed and not client.paused:
                 for hold in [*client.session.live, *client.session.calls]:
-                    if hold.place is not None and hold in hold.place.line.waiters:
+                    place = hold.place
+                    if place is not None and hold in place.line.waiters and not place.aside:
                         yield hold
 
     def _waited_for(self, lock: Lock, dump: Dump) -> None:

@@ -31,7 +31,7 @@ from interlock._core.locks.errors import lost_error, not_held
 from interlock._core.locks.fenced_lock import FencedLock
 from interlock._core.locks.read_write_lock import WriteLock
 from interlock._core.locks.release import hold_of
-from interlock._core.model.effects import NEVER, Eval, Listen, Op, Step, Wait
+from interlock._core.model.effects import NEVER, Eval, Op, Step
 from interlock._core.model.hold import ENDED, LEAST, LOST, OPEN, Hold
 from interlock._core.model.names import (
     condition_key,
@@ -40,15 +40,14 @@ from interlock._core.model.names import (
     reader_coming,
 )
 from interlock._core.model.tokens import EPOCH_BITS
-from interlock._core.queue.places import DEAF, Row, nobody
+from interlock._core.queue.places import DEAF, POLL, nobody
+from interlock._core.queue.waiting import news_for
 from interlock._core.scripts import condition as scripts
 from interlock._core.scripts.locks import Grant
 from interlock._core.scripts.replies import LOOK, News
 from interlock.errors import ClosedError, ConfigError, HoldLostError, InterlockError, WrongTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from interlock._core.locks.base import Lock
     from interlock._core.model.hold import Owner
     from interlock._core.queue.places import Line, Place
@@ -58,10 +57,12 @@ ALL = -1
 """Stands for all waiters."""
 MOST = 1000
 """How many one script notifies, at most."""
-KEEP = 60.0
+KEPT = 60.0
 """Seconds for which a server keeps a condition after a look: so long one goes on to leave it."""
-PASS_ON, PASS_ON_ONCE = "1", "?"
-"""How a waiter leaves that was perhaps notified: see ``condition_leave.lua``."""
+LEAVE, PASS_ON = "leave", "pass on"
+"""How a waiter leaves: with PASS_ON the next one is notified in its place, if it was."""
+STOOD = -1
+"""The answer to a waiter that leaves, and was not notified."""
 
 
 class Condition:
@@ -73,6 +74,8 @@ class Condition:
 
     Attributes:
         key: of the condition on the server.
+        standing: who waits here, each with its member on the server, in the order in which they came.
+        look_at: when one of them shall look for all.
     """
 
     kind = "condition"
@@ -80,6 +83,8 @@ class Condition:
     def __init__(self, lock: Lock, name: str) -> None:
         self.lock, self.name = lock, f"{lock.name}:{name}" if name else lock.name
         self.key = condition_key(lock.key, name)
+        self.standing: dict[Hold, str] = {}
+        self.look_at = NEVER
 
     def held(self, owner: Owner) -> Hold:
         """Return what *owner* holds of the lock.
@@ -117,24 +122,54 @@ class Condition:
 
     def notifies(self, holder: str, count: int) -> Eval[int | None]:
         """Return the script that notifies *count* waiters, or `ALL`, if *holder* has the lock."""
-        args = (holder, MOST if count == ALL else count, self.lock.channel)
-        rest = ("1",) if count == ALL else ()
-        return self._of_both(scripts.NOTIFY[self.lock.session.publish], (*args, *rest))
+        how = ("all",) if count == ALL else ()
+        return self._notice(holder, MOST if count == ALL else count, *how)
 
-    def leaves(self, member: str, how: str = "") -> Eval[int]:
-        """Return the script by which *member* leaves the condition."""
-        args = (member, self.lock.channel, how)
-        return self._of_both(scripts.LEAVE[self.lock.session.publish], args)
+    def leaves(self, member: str, how: str = LEAVE) -> Eval[int | None]:
+        """Return the script by which *member* leaves; its answer is `STOOD` if it was not notified."""
+        return self._notice(member, 1, how)
 
-    def looks(self, members: Sequence[str]) -> Eval[list[int]]:
-        """Return the script that tells which of *members* stand there no longer."""
-        return Eval(scripts.LOOK_AT, (self.key,), tuple(members))
-
-    def _of_both(self, script: Any, args: tuple[str | int, ...]) -> Eval[Any]:
+    def _notice(self, holder: str, count: int, *how: str) -> Eval[int | None]:
         # Who has no place in the lock's queue is not moved there: he just wakes.
         lock = self.lock
         queue = (lock.queue,) if lock.queue and lock.queues else ()
-        return Eval(script, (lock.key, self.key, *queue), args, spare_keys=len(queue))
+        keys, args = (lock.key, self.key, *queue), (holder, count, lock.channel, *how)
+        return Eval(scripts.NOTIFY[lock.session.publish], keys, args, spare_keys=len(queue))
+
+    # Who waits here.
+
+    def stand(self, hold: Hold, member: str) -> None:
+        """Let *hold* wait here as *member*."""
+        line = self.lock.session.queues.stand(hold).line
+        if not self.standing:
+            self._put_off(line)
+        self.standing[hold] = member
+        line.look_in(POLL)  # so that the upkeep comes when it is granted the lock
+
+    def leave(self, hold: Hold) -> None:
+        """Note that *hold* waits here no longer; it may wait for the lock."""
+        self.standing.pop(hold, None)
+        if hold.place is not None:
+            hold.place.aside = False
+
+    def leads(self, hold: Hold) -> bool:
+        """Return whether *hold* came first, and looks when a message says so."""
+        return [hold] == list(self.standing)[:1]
+
+    def look(self, line: Line) -> Op[None]:
+        """Wake all who wait here and stand there no longer; who looks waits at *line*."""
+        standing = list(self.standing.items())
+        self._put_off(line)
+        call = Eval(scripts.LOOK_AT, (self.key,), tuple([member for _, member in standing]))
+        gone: list[int] = yield from self.lock.session.persist(call, NEVER)
+        for hold, _ in [standing[each] for each in gone if each < len(standing)]:
+            self.leave(hold)
+            if hold.place is not None:
+                hold.place.tell(LOOK)
+
+    def _put_off(self, line: Line) -> None:
+        # Who cannot listen learns of a grant by a look.
+        self.look_at = self.lock.session.clock() + (DEAF if line.deaf else POLL)
 
 
 class _Later:
@@ -152,38 +187,30 @@ class _Later:
 def _later(lock: Lock, call: Eval[Any]) -> Hold:
     """Return what sends *call* once it is garbage, until that is answered."""
     garbage: Any = _Later(lock, call)
-    lease = max(KEEP, lock.session.options.lease)
+    lease = max(KEPT, lock.session.options.lease)
     return Hold().of(garbage, nobody, packed_text(""), lease, True)
 
 
 class WaitFor(Acquire):
     """A wait of *owner* for *condition* until *deadline*; the result is whether it was notified.
 
+    What is still to be undone stands in `Place.before`: the former hold until its release is
+    answered, and what passes the notification on until the lock is held again.
+
     Attributes:
         hold: the next hold, once it has begun.
     """
 
-    __slots__ = (
-        "_call", "_condition", "_entries", "_former", "_leaver", "_left", "_member", "_row",
-        "_unanswered",
-    )  # fmt: skip
+    __slots__ = ("_call", "_condition", "_entries", "_former", "_leaver", "_member")
+    hold: Any
     result: Any
 
     def __init__(self, condition: Condition, owner: Owner, deadline: float) -> None:
         _ = self.of(condition.lock, owner, deadline)
         self._condition = condition
-        self._former: Hold | None = None
+        self._former: Any = None
         self._entries: list[object] = []
-        self._row: Row | None = None
-        self._member, self._left, self._unanswered = "", False, True
-
-    def _holds(self) -> tuple[Hold, Hold, Place]:
-        """Return the former hold, the next one and its place, once it has begun."""
-        former, hold = self._former, self.hold
-        assert former is not None
-        assert hold is not None
-        assert hold.place is not None
-        return former, hold, hold.place
+        self._member, self._leaver = "", Hold()
 
     def begin(self) -> None:
         """Make the next hold.
@@ -204,28 +231,21 @@ class WaitFor(Acquire):
 
     def _depart(self) -> Eval[Any]:
         """Put the next hold in the place of the former one, here; return the wait. Repeatable."""
-        (former, hold, place), session = self._holds(), self._lock.session
-        if not place.before:
-            self._member = f"{hold.holder}{'?' if place.line.deaf else ''}"
-            self._call = self._condition.waits(former, self._member)
+        former, hold, session = self._former, self.hold, self._lock.session
+        place: Place = hold.place
+        if not self._member:
+            member = f"{hold.holder}{'?' if place.line.deaf else ''}"
+            self._call = self._condition.waits(former, member)
             self._entries = former.entries[1:]
-            leave = self._condition.leaves(self._member, PASS_ON_ONCE)
-            self._leaver = _later(self._lock, leave)
-            place.before = (former, self._leaver)
+            self._leaver = _later(self._lock, self._condition.leaves(member, PASS_ON))
+            place.before, place.aside = (former, self._leaver), True
+            self._member = member  # last: from here on it has begun
         session.live[hold] = None
         self._owner.table[self._lock.place] = hold
         hold.replace_among(former)
         session.live.pop(former, None)
         former.entries.clear()
-        if self._row is None:
-            self._stand(place.line)
         return self._call
-
-    def _stand(self, line: Line) -> None:
-        key = self._condition.key
-        row = self._row = line.rows.get(key) or line.rows.setdefault(key, Row(line))
-        assert self.hold is not None
-        row.stand(self.hold, self._member, self._lock.session.clock())
 
     def rest(self, failure: Exception | None) -> Op[Any]:
         """Release the lock, wait until it is notified, or time is up; then hold the lock again."""
@@ -234,7 +254,7 @@ class WaitFor(Acquire):
         yield from self._release()
         try:
             news = yield from self._notified()
-            self.result = not self._left
+            self.result = self._leaver in self.hold.place.before
             yield from self._hold_again(news)
         except (ClosedError, HoldLostError):
             raise
@@ -244,16 +264,9 @@ class WaitFor(Acquire):
 
     def _listen(self) -> Op[None]:
         """Wait until it is known how this client is told of grants; who is deaf is not notified."""
-        (former, hold, place), session = self._holds(), self._lock.session
-        while not session.queues.know(hold).line.ready:
-            _ = place.take()
-            place.line.waiters[hold] = None
-            try:
-                yield from Listen(place.line)
-                if not place.line.ready:
-                    yield from Wait(place, session.clock() + DEAF)
-            finally:
-                session.queues.leave(hold)
+        former, hold, session = self._former, self.hold, self._lock.session
+        while not session.queues.stand(hold).line.ready:
+            _ = yield from news_for(hold, former.valid_until)
             session.watchdog.expire(former, session.clock())
             if former.over is LOST:
                 raise lost_error(former)
@@ -265,8 +278,8 @@ class WaitFor(Acquire):
             HoldLostError: the lock was lost, or there was no answer in time.
             ServerUnavailableError: it was refused, and the lock is held as before.
         """
-        (former, hold, place), session = self._holds(), self._lock.session
-        call = self._depart()
+        former, hold, session = self._former, self.hold, self._lock.session
+        call, place = self._depart(), hold.place
         call.deadline = former.valid_until
         try:
             answer: Waits | None = yield from session.persist(call, former.valid_until, hold)
@@ -284,94 +297,67 @@ class WaitFor(Acquire):
             heard = hold.sent_at >= place.line.heard_at
             place.sent, place.refused = hold.sent_at, answer.at if heard else 0
             hold.asking = hold.resent = False
-        elif hold.resent and session.clock() < former.valid_until:
-            self._forget_row(hold)  # a copy has released it, and its waiter has had its turn
-        else:
+            self._condition.stand(hold, self._member)
+        elif not hold.resent or session.clock() >= former.valid_until:
             self._stay()
             yield from self._lock.ask_why(former)
             raise lost_error(former)
-        self._released()
-
-    def _released(self) -> None:
-        """Note that the server has released the former hold, whose release may be sent again."""
-        (former, _, place), session = self._holds(), self._lock.session
-        place.before = place.before[1:]
-        self._unanswered = False
+        # Else a copy has released it, and its waiter has had its turn.
+        place.before = (self._leaver,)
         session.recent.append((session.clock(), self._lock, former.packed))
         session.released(former)
 
     def _stay(self) -> None:
         """Let the former hold be what it was: nothing was released."""
-        (former, hold, place), session = self._holds(), self._lock.session
+        former, hold, session = self._former, self.hold, self._lock.session
         former.entries.extend([OPEN, *self._entries])
         session.live[former] = None
         self._owner.table[self._lock.place] = former
         former.replace_among(hold)
-        place.before = place.before[1:]
-        self._forget_row(hold)
+        hold.place.before = (self._leaver,)
+        self._condition.leave(hold)
         session.give_up(hold)
         self._former = None  # nothing is left to undo
 
     def _notified(self) -> Op[News | None]:
         """Wait for a notification until the deadline; return the news of a grant, if there are any."""
-        _, hold, _ = self._holds()
-        session, queues = self._lock.session, self._lock.session.queues
-        while True:
-            place, row = queues.know(hold), self._row
-            if row is None or hold not in row.waiters:
-                self._forget_row(hold)
-                return None
-            if row.line is not place.line:  # that one has come to rest
-                self._forget_row(hold)
-                self._stand(place.line)
-            if not place.line.ready:
-                yield from Listen(place.line)
-            news = place.take()
-            if news is None:
-                if session.clock() >= self._deadline:
-                    break
-                yield from Wait(place, self._deadline)
-            elif news is LOOK:
-                yield from self._look()
-            else:
-                self._forget_row(hold)
+        hold, condition, session = self.hold, self._condition, self._lock.session
+        while hold in condition.standing:
+            news = yield from news_for(hold, min(self._deadline, condition.look_at))
+            now = session.clock()
+            if news is not None and news is not LOOK:
+                condition.leave(hold)
                 return news
-        leave = self._condition.leaves(self._member)
-        stood = yield from session.persist(leave, NEVER)
-        self._left = stood == 1
+            if news is None and now >= self._deadline:
+                yield from self._time_is_up()
+            elif now >= condition.look_at or condition.leads(hold):
+                yield from condition.look(hold.place.line)
+        condition.leave(hold)
+        return None
+
+    def _time_is_up(self) -> Op[None]:
+        """Leave the condition, unless it was notified just now."""
+        session, leave = self._lock.session, self._condition.leaves(self._member)
+        if (yield from session.persist(leave, NEVER)) == STOOD:
+            self.hold.place.before = ()
         # A server that takes over may lack it, and whoever is notified in its place never wakes.
         later: Any = _Later(self._lock, leave)
         session.recent.append((session.clock(), later, packed_text("")))
-        self._forget_row(hold)
-        return None
-
-    def _look(self) -> Op[None]:
-        """Look for all who wait here."""
-        row = self._row
-        assert row is not None
-        holds = list(row.waiters.items())
-        call = self._condition.looks([member for _, member in holds])
-        gone: list[int] = yield from self._lock.session.persist(call, NEVER)
-        row.gone([holds[each][0] for each in gone if each < len(holds)])
-
-    def _forget_row(self, hold: Hold) -> None:
-        row, self._row = self._row, None
-        if row is not None:
-            row.leave(hold, self._lock.session.clock())
+        self._condition.leave(self.hold)
 
     def _hold_again(self, news: News | None) -> Op[None]:
         """Hold the lock, by a grant that the *news* tell of or by asking for it."""
-        (former, hold, place), lock = self._holds(), self._lock
+        hold, lock = self.hold, self._lock
         if news is None or not lock.started(hold, news):
             began = lock.session.clock()
             answer = yield from lock.attempt(hold, NEVER, None)
             if not lock.granted(hold, answer):
                 if answer.__class__ is Grant:
-                    place.tell(LOOK)  # it came too late
+                    hold.place.tell(LOOK)  # it came too late
                 lock.session.events.begin_wait(lock, hold, began)
                 _ = yield from lock.wait(hold, NEVER)
-        hold.succeed(former, self._entries)
-        place.before = ()
+        hold.succeed(self._former, self._entries)
+        hold.place.before = ()
         note_entered(hold)
 
     def _lost(self, error: InterlockError) -> HoldLostError:
@@ -391,26 +377,21 @@ class WaitFor(Acquire):
             HoldLostError: that is impossible.
         """
         former, hold, session = self._former, self.hold, self._lock.session
-        if former is None or hold is None or hold.place is None:
+        if former is None or hold is None:
             return
-        place, condition = hold.place, self._condition
-        if hold.over is not None or not (place.before or hold.entries):
+        if hold.over is not None or not self._member:
             self.give_up()
             return
         try:
-            if self._unanswered:
-                _ = self._depart()
-                answer = yield from session.persist(self._lock.down(former, 0), NEVER)
-                if answer.__class__ is tuple:  # the next holder is one of this client's
-                    session.queues.tell(self._lock, *answer)
-                self._released()
-            self._forget_row(hold)
-            if not self._left:
-                _ = yield from session.persist(condition.leaves(self._member, PASS_ON), NEVER)
-                self._left = True
+            if former in hold.place.before:
+                yield from self._release()
+            if self._leaver in hold.place.before:
+                leave = self._condition.leaves(self._member, PASS_ON)
+                _ = yield from session.persist(leave, NEVER)
+            self._condition.leave(hold)
             if not hold.entries:
                 yield from self._hold_again(None)
-            place.before = ()
+            hold.place.before = ()
         except (ClosedError, HoldLostError):
             raise
         except InterlockError as error:
@@ -419,21 +400,22 @@ class WaitFor(Acquire):
     def give_up(self) -> None:
         """Leave nothing behind, unless the lock is held again."""
         former, hold, session = self._former, self.hold, self._lock.session
-        if former is None or hold is None or hold.place is None:
+        if former is None or hold is None:
             return
+        before = hold.place.before
         if hold.entries:
             hold.place.before = ()
-            if not self._left:
+            if before:
                 session.garbage.add(self._leaver)
                 session.wake(None)
-        elif not hold.place.before:  # it has not begun
+        elif not self._member:
             hold.over = ENDED
             session.queues.forget(hold)
         else:
             former.entries.clear()
-            self._forget_row(hold)
+            self._condition.leave(hold)
             session.events.end_wait(hold, None)
-            if self._unanswered:
+            if former in before:
                 session.live.pop(former, None)
                 former.leave_owner()
                 former.over = former.over or ENDED

@@ -10,7 +10,7 @@ the waiter starts without asking.
     PENDING               a Place  None      waits for its bell, or its deadline
     PENDING               a Place  LOOK      asks the server
     PENDING               a Place  News      starts if enough of the grant is left, else it asks
-    PENDING               a Place  any       in a condition: see `Row`
+    PENDING               a Place  any       in a condition: looks by itself (`objects.condition`)
     HELD                  a Place  any       holds; `prolong_at`: when a grant is made a lease
     LOST or ENDED         a Place  any       has gone; a release takes its place, or what it got
 
@@ -31,7 +31,7 @@ from interlock._core.model.names import GRANT, packed_text
 from interlock._core.scripts.replies import LOOK, News, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from interlock._core.locks.base import Lock
     from interlock._core.upkeep.session import Session
@@ -61,11 +61,12 @@ class Place:
         sent, refused: when a try was sent, by our clock, and refused, by the server's.
         open: whether a release granted the lock.
         prolong_at: when the grant is due to be made a whole lease; NEVER if it is none.
+        aside: whether it stands in a condition, and not in the queue: then it looks by itself.
         before: what is garbage with its hold, and released before that: see `objects.condition`.
     """
 
     __slots__ = (
-        "before", "bell", "came", "line", "open", "prolong_at", "refused", "sent", "told",
+        "aside", "before", "bell", "came", "line", "open", "prolong_at", "refused", "sent", "told",
     )  # fmt: skip
 
     def __init__(self, line: Line) -> None:
@@ -73,7 +74,7 @@ class Place:
         self.bell: Callable[[], object] | None = None
         self.told: News | None = None
         self.sent, self.refused, self.came = 0.0, 0, 0
-        self.open, self.prolong_at = False, NEVER
+        self.open, self.aside, self.prolong_at = False, False, NEVER
         self.before: tuple[Hold, ...] = ()
 
     def tell(self, news: News) -> None:
@@ -128,12 +129,11 @@ class Line:
         found: when one of them looked at a gate last, what it found, and for how many seconds
             nobody had looked before.
         left_at: when the last one left.
-        rows: those of its waiters who stand in conditions, by the key of each.
     """
 
     __slots__ = (
         "_client", "asked", "channels", "deaf", "found", "heard", "heard_at", "left_at", "lock", "look_at", "readers",
-        "rows", "waiters",
+        "waiters",
     )  # fmt: skip
 
     def __init__(self, client: Session, lock: Lock) -> None:
@@ -143,18 +143,7 @@ class Line:
         self.heard = self.asked = self.deaf = False
         self.look_at, self.left_at, self.heard_at = NEVER, 0.0, NEVER
         self.readers: tuple[bytes, ...] = ()
-        self.rows: dict[str, Row] = {}
         self.found: tuple[float, Any, float] = 0.0, None, 0.0
-
-    @property
-    def used(self) -> bool:
-        """Whether somebody waits, in a condition or not."""
-        if self.waiters:
-            return True
-        for row in list(self.rows.values()):  # noqa: SIM110 - a generator's end swallows a Ctrl-C
-            if row.waiters:
-                return True
-        return False
 
     @property
     def ready(self) -> bool:
@@ -166,11 +155,7 @@ class Line:
         now = self._client.clock()
         self.look_at = min(self.look_at, now + seconds)
         # The upkeep comes once a second at least while grants may need it.
-        self.come_by(min(self.look_at, now + 2 * TICK))
-
-    def come_by(self, at: float) -> None:
-        """Have the upkeep come at the time *at*, or earlier."""
-        if self._client.due > at:
+        if self._client.due > min(self.look_at, now + 2 * TICK):
             self._client.wake(None)
 
     def look(self, now: float) -> None:
@@ -182,7 +167,7 @@ class Line:
         looked = set[type]()
         for hold in list(self.waiters):
             place, kind = hold.place, type(hold)
-            if kind in looked:
+            if kind in looked or (place is not None and place.aside):
                 continue
             if place is not None and place.told is None:
                 place.tell(LOOK)
@@ -196,8 +181,6 @@ class Line:
             place = hold.place
             if place is not None and place.refused < before:
                 place.tell(LOOK)
-        for row in list(self.rows.values()):
-            row.look(self._client.clock())
 
     def listen(self, *, can: bool) -> None:
         """Note that its messages come from now on, or that they cannot: all its waiters ask."""
@@ -211,69 +194,10 @@ class Line:
     def deafen(self) -> None:
         """Note that no message comes any more: the server may be another one, with another clock."""
         self.heard, self.asked, self.deaf, self.heard_at = False, False, False, NEVER
-        standing = [hold for row in list(self.rows.values()) for hold in list(row.waiters)]
-        for hold in [*list(self.waiters), *standing]:
+        for hold in list(self.waiters):
             if hold.place is not None:
                 hold.place.refused = 0
         self.look_in(0.0)
-
-
-class Row:
-    """The waiters at *line* in one condition.
-
-    Each has a place in the condition on the server, and is to be the next hold of its owner. A
-    notification moves it to the queue of the lock, without a message: the grant has one. It wakes if
-    it is granted the lock, or if a look finds it no longer in the condition: then it asks for the
-    lock. Every 2 s one look names all of them, and keeps the condition.
-
-    Attributes:
-        waiters: each with its member on the server, in the order in which they came.
-        look_at: when the oldest one shall look for all.
-    """
-
-    __slots__ = ("line", "look_at", "waiters")
-
-    def __init__(self, line: Line) -> None:
-        self.line = line
-        self.waiters: dict[Hold, str] = {}
-        self.look_at = 0.0
-
-    @property
-    def _poll(self) -> float:
-        return DEAF if self.line.deaf else POLL  # who cannot listen learns of a grant by a look
-
-    def stand(self, hold: Hold, member: str, now: float) -> None:
-        """Let *hold* stand here as *member*."""
-        if not self.waiters:
-            self.look_at = now + self._poll
-        self.waiters[hold] = member
-        self.line.come_by(self.look_at)
-
-    def leave(self, hold: Hold, now: float) -> None:
-        """Note that *hold* stands here no longer; if it was about to look, the next one does."""
-        place = hold.place
-        if self.waiters.pop(hold, None) is None or place is None:
-            return
-        if place.told is LOOK and self.waiters:
-            self.look(now)
-        if not self.line.used:
-            self.line.left_at = now
-
-    def look(self, now: float) -> None:
-        """Let the oldest waiter look that is not about to do so, or to wake."""
-        self.look_at = now + self._poll
-        for hold in list(self.waiters):
-            place = hold.place
-            if place is not None and place.told is None:
-                place.tell(LOOK)
-                return
-
-    def gone(self, holds: Sequence[Hold]) -> None:
-        """Wake *holds*, which a look did not find in the condition."""
-        for hold in holds:
-            place = hold.place
-            if self.waiters.pop(hold, None) is not None and place is not None:
-                place.tell(LOOK)
 
 
 class Queues:
@@ -320,7 +244,7 @@ class Queues:
         line.waiters.pop(hold, None)
         if looked and line.waiters:
             line.look(self._client.clock())
-        elif not line.used:
+        elif not line.waiters:
             line.left_at = self._client.clock()
 
     def refused(self, hold: Hold, answer: Refusal) -> None:
@@ -393,21 +317,16 @@ class Queues:
     def turn(self, now: float) -> None:
         """Let those look whose time has come."""
         for line in list(self.lines.values()):
-            for row in list(line.rows.values()):
-                if row.waiters and now >= row.look_at:
-                    row.look(now)
             if line.waiters and now >= line.look_at:
                 line.look(now)
-            elif line.deaf and not line.used and now > line.left_at + REST:
+            elif line.deaf and not line.waiters and now > line.left_at + REST:
                 self.rest(line)
 
     def next_due(self, now: float) -> float:
         """Return when something is due."""
         lines = list(self.lines.values())
         due = [line.look_at for line in lines if line.waiters]
-        due += [line.left_at + REST for line in lines if line.deaf and not line.used]
-        rows = [row for line in lines for row in list(line.rows.values())]
-        due += [row.look_at for row in rows if row.waiters]
+        due += [line.left_at + REST for line in lines if line.deaf and not line.waiters]
         if any(
             hold.over is None
             and (not hold.entries or (hold.place is not None and hold.place.prolong_at < NEVER))

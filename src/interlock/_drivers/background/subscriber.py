@@ -265,7 +265,7 @@ class Listener:
         )
         for line in self._here():
             moved = self._whole.node_of(line) is not self.node
-            if not moved and (line.used or now < line.left_at + REST):
+            if not moved and (line.waiters or now < line.left_at + REST):
                 continue
             # A lock of another kind with the same name is woken by the same channel.
             own = [key for key in _keys(line) if self._lines.get(key) is line]
