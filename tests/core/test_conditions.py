@@ -27,7 +27,6 @@ NAME = "the name"
 KEY = condition_key(NAME, "news")
 HOLDER, NEXT = "a:000000000001", "a:000000000002"
 KINDS = ["lock", "fenced", "write"]
-WAITS = {"lock": scripts.WAIT, "fenced": scripts.FENCED_WAIT, "write": scripts.WRITE_WAIT}
 
 
 class Server:
@@ -72,7 +71,7 @@ class Server:
         keys += [reader_coming(NAME)] if self.kind == "write" else []
         args: list[Any] = [holder + self.side, self.channel, how, name + self.side + deaf]
         args += [0, 0] if self.kind == "fenced" else []
-        return self._run(WAITS[self.kind], [*keys, self.queue_key], args)
+        return self._run(scripts.WAITS[f"{self.kind}_release"], [*keys, self.queue_key], args)
 
     def notify(self, holder: str = HOLDER, count: int = 1, *, everyone: bool = False) -> Any:
         """Let *holder* notify."""

@@ -28,18 +28,10 @@ from typing import TYPE_CHECKING, Any
 
 from interlock._core.locks.base import Acquire, note_entered
 from interlock._core.locks.errors import lost_error, not_held
-from interlock._core.locks.fenced_lock import FencedLock
-from interlock._core.locks.read_write_lock import WriteLock
 from interlock._core.locks.release import hold_of
 from interlock._core.model.effects import NEVER, Eval, Op, Step
 from interlock._core.model.hold import ENDED, LEAST, LOST, OPEN, Hold
-from interlock._core.model.names import (
-    condition_key,
-    fence_token,
-    packed_text,
-    reader_coming,
-)
-from interlock._core.model.tokens import EPOCH_BITS
+from interlock._core.model.names import condition_key, packed_text
 from interlock._core.queue.places import DEAF, POLL, nobody
 from interlock._core.queue.waiting import news_for
 from interlock._core.scripts import condition as scripts
@@ -105,20 +97,12 @@ class Condition:
 
     def waits(self, hold: Hold, member: str) -> Eval[Waits | None]:
         """Return the script by which *hold* ends, and *member* stands in the condition."""
-        lock, publish = self.lock, self.lock.session.publish
-        how = "1" if hold.place is not None and hold.place.open else ""
-        keys: tuple[str, ...] = (lock.key, self.key)
-        queue: tuple[str, ...] = (lock.queue,) if lock.queue else ()
-        args: tuple[str | int, ...] = (hold.holder, lock.channel, how, member)
-        variants = scripts.WAIT
-        if isinstance(lock, FencedLock):
-            variants, keys = scripts.FENCED_WAIT, (*keys, fence_token(lock.key))
-            unit = 1 << EPOCH_BITS if lock.session.outside.clustered else 0
-            args = (*args, unit, lock.floor())
-        elif isinstance(lock, WriteLock):
-            variants = scripts.WRITE_WAIT
-            queue = (reader_coming(lock.key), *queue) if queue else ()
-        return Eval(variants[publish], (*keys, *queue), args, spare_keys=len(queue))
+        release = self.lock.down(hold, 0)
+        holder, _, channel, *rest = release.args
+        how, *draws = rest or ("",)
+        keys, args = (release.keys[0], self.key, *release.keys[1:]), (holder, channel, how, member)
+        script = scripts.WAITS[release.script.name][self.lock.session.publish]
+        return Eval(script, keys, (*args, *draws), spare_keys=release.spare_keys)
 
     def notifies(self, holder: str, count: int) -> Eval[int | None]:
         """Return the script that notifies *count* waiters, or `ALL`, if *holder* has the lock."""
@@ -133,7 +117,8 @@ class Condition:
         # Who has no place in the lock's queue is not moved there: he just wakes.
         lock = self.lock
         queue = (lock.queue,) if lock.queue and lock.queues else ()
-        keys, args = (lock.key, self.key, *queue), (holder, count, lock.channel, *how)
+        keys = lock.key, self.key, *queue
+        args: tuple[str | int, ...] = holder, count, lock.channel, *how
         return Eval(scripts.NOTIFY[lock.session.publish], keys, args, spare_keys=len(queue))
 
     # Who waits here.

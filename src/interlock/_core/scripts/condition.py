@@ -56,5 +56,7 @@ def _places(reply: Any) -> list[int]:
 WAIT: Final = Variants("condition_wait", _waits)
 FENCED_WAIT: Final = Variants("fenced_condition_wait", _waits)
 WRITE_WAIT: Final = Variants("write_condition_wait", _waits)
+WAITS: Final = {"lock_release": WAIT, "fenced_release": FENCED_WAIT, "write_release": WRITE_WAIT}
+"""What releases a lock for a wait, by the script that releases it."""
 NOTIFY: Final = Variants("condition_notify", _moved)
 LOOK_AT: Final[Script[list[int]]] = load("condition_look", _places)
