@@ -12,7 +12,7 @@ from tests.support.patience import wait_until
 import interlock
 from interlock._core.objects.count_down_latch import CountDownLatch
 from interlock._core.objects.event import Event
-from interlock._core.objects.leased_number import LeasedNumber
+from interlock._core.objects.number import LeasedNumber
 from interlock._core.objects.semaphore import Semaphore
 from interlock.errors import ServerUnavailableError, WrongTypeError
 

@@ -16,7 +16,6 @@ from interlock._core.scripts.permits import (
     LIMITED_ASK,
     LIMITED_RELEASE,
     LIMITED_TRY,
-    leased_break,
     limited_query,
     permits_renew,
 )
@@ -585,11 +584,9 @@ def test_a_permit_of_anybody_is_given_back_by_its_id(leased: Leased) -> None:
     leased.more = [1, 0]
     waits = leased.hold("a", 2, 1, 1)
     assert leased.ask(waits)[0] == -1, "it never ends"
-    call = leased_break(NAME, java.hex(), "PUBLISH")
+    text, keys = LEASED_RELEASE["PUBLISH"].text, [NAME, leased.permits, leased.queue_key]
     for answer in (1, None):
-        assert (
-            leased.client.eval(call.script.text, len(call.keys), *call.keys, *call.args) == answer
-        )
+        assert leased.client.eval(text, 3, *keys, java.hex(), leased.channel, "-") == answer
     assert leased.left()[0] <= GRANT
     assert [who for who, _ in leased.heard()] == ["a"]
 

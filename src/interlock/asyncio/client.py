@@ -26,8 +26,8 @@ from interlock._core.objects import election as core_election
 from interlock._core.objects import event as core_event
 from interlock._core.objects import permits as core_permits
 from interlock._core.objects import semaphore as core_semaphore
-from interlock._core.objects.leased_number import LeasedNumber
-from interlock._core.objects.number import Named, check_idle, check_permits
+from interlock._core.objects.counter import Named
+from interlock._core.objects.number import LeasedNumber, check_idle, check_permits
 from interlock._drivers.aio import AsyncDriver
 from interlock._drivers.awaited import end_by
 from interlock._drivers.background.log import (
@@ -698,7 +698,7 @@ class Client:
         """
         span = 0.0 if idle is None else check_interval(idle, "idle")
         over, name, key = self._named(name)
-        return Event(over, core_event.Event(over.session, name, key, span))
+        return Event(over, core_event.Event(over.session, name, key, idle=span))
 
     @told
     def condition(self, lock: Lock | str, *, name: str | None = None) -> Condition:
@@ -711,7 +711,8 @@ class Client:
         """
         held = self.lock(lock) if isinstance(lock, str) else _checked_lock(lock)
         chosen = "" if name is None else check_name(name)
-        if isinstance(held._core, (FairLock, GroupLock, ReadLock, Composite)):
+        others = FairLock, GroupLock, ReadLock, Composite, core_election.Election
+        if isinstance(held._core, others):
             raise ConfigError(
                 f"a condition needs a plain, fenced, spin or write lock, got {held._core.kind} "
                 f"{held.name!r}: make it of a client.lock of another name"

@@ -19,8 +19,8 @@ from interlock._core.model.names import (
     limited_queue,
     permit_leases,
 )
-from interlock._core.objects.leased_number import LeasedNumber
-from interlock._core.objects.number import Named
+from interlock._core.objects.counter import Named
+from interlock._core.objects.number import LeasedNumber
 from interlock._core.objects.permits import LeasedPermits, LimitedPermits, Permits
 from interlock._core.queue.places import COURTESY, LONGEST_POLL
 from interlock.errors import InterlockError

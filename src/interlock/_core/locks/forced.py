@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from interlock._core.locks.base import Lock
 from interlock._core.locks.fair_lock import FairLock
@@ -11,8 +11,9 @@ from interlock._core.locks.read_write_lock import ReadLock
 from interlock._core.locks.release import break_holds, break_one
 from interlock._core.model.names import limited_permits
 from interlock._core.objects.election import Election
+from interlock._core.objects.number import LeasedNumber
+from interlock._core.objects.permits import LeasedPermits, LimitedPermits
 from interlock._core.scripts.group_lock import group_break
-from interlock._core.scripts.permits import leased_break, limited_break
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,14 +51,14 @@ election = _by_its_class(_election)
 
 def _by_call(
     kind: str,
-    call: Callable[[str, str, str], Eval[bool] | Eval[int]],
+    call: Callable[[Session, str, str], Eval[Any]],
     held_at: Callable[[str], str] = str,
 ) -> Break:
     """Return what breaks a hold by one *call*; its note is for the key *held_at*."""
 
     def break_hold(session: Session, name: str, holder: str, reason: str) -> Op[bool]:
         key = session.key(name)
-        breaks = call(key, holder, session.publish)
+        breaks = call(session, key, holder)
         freed = yield from break_one(session, held_at(key), holder, reason, breaks)
         if freed:
             session.events.force_released(name, kind, holder, reason)
@@ -66,6 +67,19 @@ def _by_call(
     return break_hold
 
 
-group_lock = _by_call("group lock", group_break)
-leased_semaphore = _by_call("leased semaphore", leased_break)
-limited = _by_call("limit", limited_break, limited_permits)
+def _group(session: Session, key: str, holder: str) -> Eval[Any]:
+    return group_break(key, holder, session.publish)
+
+
+def _leased(session: Session, key: str, holder: str) -> Eval[Any]:
+    number = LeasedNumber(session, key, key)
+    return LeasedPermits(session, key, key, number=number).forced(holder)
+
+
+def _limited(session: Session, key: str, holder: str) -> Eval[Any]:
+    return LimitedPermits(session, key, key, 1).forced(holder)
+
+
+group_lock = _by_call("group lock", _group)
+leased_semaphore = _by_call("leased semaphore", _leased)
+limited = _by_call("limit", _limited, limited_permits)

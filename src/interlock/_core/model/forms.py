@@ -11,7 +11,7 @@ from interlock._core.model.effects import Eval
 from interlock._core.model.names import packed_text
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
     from interlock._core.model.effects import Script
     from interlock._core.model.hold import Hold
@@ -54,6 +54,15 @@ class Form:
         call.replication = None
         call.packed = f"{self.head}{hold.packed}{self.tail}".encode()
         return call  # type: ignore[no-any-return]
+
+
+class Made:
+    """In place of a `Form`: *of* makes each call, because what that has is known only then."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: Callable[[Hold], Eval[Any]]) -> None:
+        self.of = of
 
 
 class Spliced:

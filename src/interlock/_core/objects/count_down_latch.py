@@ -23,9 +23,7 @@ from interlock.errors import ConfigError, LatchDeletedError
 if TYPE_CHECKING:
     from interlock._core.model.effects import Op, Script
     from interlock._core.objects.counter import Carried
-    from interlock._core.objects.number import Named
     from interlock._core.scripts.gate import State
-    from interlock._core.upkeep.session import Session
 
 MAX_COUNT = 2**53
 """The largest count that a script counts exactly."""
@@ -46,26 +44,22 @@ def check_count(count: object) -> int:
 
 
 class CountDownLatch(Gate):
-    """One latch, for one client; arguments as `Number`, whose number is set once in its life."""
+    """One latch, for one client; arguments as `Counter`, whose number is set once in its life."""
 
     kind = "latch"
     changes, query, spare = LATCH_CHANGE, LATCH_QUERY, 1
     besides = latch_ending, latch_total
+    channel_of = staticmethod(latch_channel)
 
-    def __init__(
-        self,
-        session: Session,
-        name: str,
-        key: str,
-        count: int | None = None,
-        named: Named | None = None,
-        idle: float = 0.0,
-    ) -> None:
-        number = None if count is None else check_count(count)
-        super().__init__(session, name, key, number, named, idle)
-        self.channel = latch_channel(key)
+    def checked(self, number: Any) -> int:
+        """Return *number* if a latch can have that count."""
+        return check_count(number)
+
+    def check(self) -> None:
+        """Raise ConfigError if a cluster has its channel in another slot than its keys."""
+        session = self.session
         if session.outside.clustered and session.options.pubsub in ("auto", "sharded"):
-            check_channel(key, self.channel)
+            check_channel(self.key, self.channel)
 
     def script(self, how: str) -> Script[Any]:
         """Return the script that does *how*."""
@@ -74,10 +68,10 @@ class CountDownLatch(Gate):
 
     # What users ask.
 
-    def _to_set(self) -> int | str:
+    def _to_set(self) -> str:
         """Return the count that this client has to set yet, as an argument of commands."""
         # One that has an idle time may have ended by itself.
-        return (self.number or "") if self.idle or self.unset else ""
+        return self.makes if self.idle or self.unset else ""
 
     def prepare(self, until: float = NEVER) -> Op[None] | None:
         """Return what sets the count that the code names, unless this client has done that."""

@@ -59,6 +59,8 @@ class Request:
 
 MOST_FORMS = 8
 """Forms that a request keeps, at most."""
+REMEMBERED = 10_000
+"""Names that a client remembers, at most."""
 
 
 class Call(Hold):
@@ -111,6 +113,47 @@ class Call(Hold):
         return GiveBack(self, entry)
 
 
+def tell_nobody(*_: Any) -> None:
+    """Tell nobody."""
+
+
+class Named:
+    """The numbers that the code of one client has named, and what it was warned of.
+
+    Attributes:
+        differs: is told a name, the number on the server and the number in the code.
+        missing: is told the kind and name of a semaphore without permits that is waited for.
+        too_many: is told the kind and name of a semaphore, how many permits are wanted together,
+            and how many there are.
+    """
+
+    def __init__(
+        self,
+        differs: Callable[[str, int, int], None] = tell_nobody,
+        missing: Callable[[str, str], None] = tell_nobody,
+        too_many: Callable[[str, str, int, int], None] = tell_nobody,
+    ) -> None:
+        self.differs, self.missing, self.too_many = differs, missing, too_many
+        self._noted: dict[object, int | None] = {}
+
+    def known(self, key: str, number: int) -> bool:
+        """Return whether this client has set *number* for *key*, or found one there."""
+        return self._noted.get(key) == number
+
+    def note(self, key: object, number: int | None) -> None:
+        """Note that *number* is set for *key*, or none; forget all others if they are too many."""
+        if len(self._noted) >= REMEMBERED:
+            self._noted.clear()
+        self._noted[key] = number
+
+    def first(self, key: str, number: int = 0) -> bool:
+        """Return whether this is the first time that *number* of *key* is to be told of."""
+        if (key, number) in self._noted:
+            return False
+        self.note((key, number), None)
+        return True
+
+
 class Counter:
     """What nobody owns, for one client.
 
@@ -118,11 +161,14 @@ class Counter:
         session: the client's state.
         name: what the user calls it.
         key: the same with the client's prefix.
+        number: what the user's code names, such as ``permits=10``; None if it names none.
+        named: what the client knows of such numbers.
         idle: seconds after its last use when it ends; 0 for never.
 
     Attributes:
-        key: of its value on the server; a subclass may have another one.
+        key: of its value on the server.
         channel: where its changes are announced.
+        makes: the *number*, as an argument of commands.
         standing: by what its line is found; a leased semaphore of that name has the same channel.
         beside: further keys of each change, of which the last *spare* may be missing, but for
             what *whole* names; *besides* makes them of the key.
@@ -132,33 +178,71 @@ class Counter:
     changes: ClassVar[Mapping[str, Script[Any]]]
     spare, whole = 0, ("set", "set up")
     besides: ClassVar[tuple[Callable[[str], str], ...]] = ()
-    channel: str
+    channel_of: Callable[[str], str]
+    key_of: Callable[[str], str] = staticmethod(str)
+    request_of: Callable[[str, str], str] = staticmethod(request_latch)
     place = ""
     in_turn, sides = True, False
     line: ClassVar[type[Line]] = Line
 
-    def __init__(self, session: Session, name: str, key: str, idle: float = 0.0) -> None:
+    def __init__(
+        self,
+        session: Session,
+        name: str,
+        key: str,
+        number: int | None = None,
+        named: Named | None = None,
+        idle: float = 0.0,
+    ) -> None:
         self.session, self.name = session, name
-        self.base = self.key = key
+        self.base, self.key, self.channel = key, self.key_of(key), self.channel_of(key)
+        self.number = None if number is None else self.checked(number)
+        self.makes = "" if number is None else str(number)
+        self.named = named or Named()
         self.beside = tuple([name(key) for name in self.besides])
         self.standing = f"{self.kind} {key}"
-        self.idle = milliseconds(idle) if idle else 0
+        self.seconds, self.idle = idle, milliseconds(idle) if idle else 0
         self._span = session.options.outage_timeout
         late = 2 * (2 * session.options.command_timeout + self._span)
         self.ttl = milliseconds(late)
         self._free: deque[Request] = deque()
+        self.check()
+
+    def checked(self, number: Any) -> int:
+        """Return *number* if it can have that; else raise TypeError or ConfigError."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Raise ConfigError if the client cannot use it."""
 
     def __repr__(self) -> str:
         return f"{self.kind} {self.name!r}"
-
-    def request_key(self, call: str) -> str:
-        """Return the key of the requests that begin with *call*."""
-        return request_latch(self.base, call)
 
     def channels(self, client: str) -> tuple[str, ...]:
         """Return where waiters listen."""
         del client
         return (self.channel,)
+
+    # The number that the code names.
+
+    @property
+    def unset(self) -> bool:
+        """Whether this client has not used the number that its code names; no round trip."""
+        return self.number is not None and not self.named.known(self.key, self.number)
+
+    def note(self) -> None:
+        """Note that this client has used the number that its code names, or that another is meant."""
+        if self.number is not None:
+            self.named.note(self.key, self.number)
+
+    def compare(self, there: int, *, exact: bool = True) -> None:
+        """Warn at its first use if *there* is another number, or at least a larger one."""
+        number = self.number
+        if number is None or not self.unset:
+            return
+        self.note()
+        if there > number or (exact and there < number):
+            self.named.differs(self.name, there, number)
 
     # What each call has.
 
@@ -175,7 +259,7 @@ class Counter:
 
     def _new_request(self) -> Request:
         client = self.session.client_id
-        return Request(client, self.request_key(f"{client}:{draw()}"))
+        return Request(client, self.request_of(self.base, f"{client}:{draw()}"))
 
     def new_wait(self) -> Call:
         """Return a new wait of one who changes nothing."""

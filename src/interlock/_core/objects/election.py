@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock._core.locks.fenced_lock import FencedLock
 from interlock._core.model.effects import NEVER, Eval, Listen, Op, Wait
+from interlock._core.model.forms import Made
 from interlock._core.model.names import election_key, election_leader, election_news, fence_token
 from interlock._core.queue.notices import Topic, leave, stand
 from interlock._core.queue.places import POLL
@@ -83,29 +84,6 @@ def check_candidate(candidate: object) -> str:
     return text
 
 
-class _Candidacy:
-    """In place of a `Form`: makes the calls that may begin a term, with who would lead by each.
-
-    That is another process in a forked child. How messages are sent is known only then, too.
-    """
-
-    __slots__ = ("_deaf", "_election", "_keys", "_lease", "_scripts", "_spare")
-
-    def __init__(
-        self, election: Election, lease: float, deaf: str = "", queue: tuple[str, ...] | None = None
-    ) -> None:
-        self._election, self._lease, self._deaf = election, milliseconds(lease), deaf
-        self._scripts = scripts.FIRST_ASK if queue is None else scripts.ASK
-        self._keys, self._spare = (*election.keys, *(queue or ())), len(queue or ())
-
-    def of(self, hold: Hold) -> Eval[Any]:
-        """Return the call for *hold*."""
-        election = self._election
-        args = (self._lease, hold.holder, *election.about(), *self._deaf)
-        script = self._scripts[election.publish]
-        return Eval(script, self._keys, args, spare_keys=self._spare)
-
-
 class Election(FencedLock):
     """The operations of one election for one client.
 
@@ -115,9 +93,6 @@ class Election(FencedLock):
         base: the same behind the client's prefix.
         candidate: what the leader calls itself; None for its host and pid.
         process: returns the host and the pid.
-
-    Attributes:
-        keys: of each call that may begin a term, before the queue's.
     """
 
     kind = "election"
@@ -138,31 +113,34 @@ class Election(FencedLock):
         super().__init__(session, name, key, reentrant=False)
         self._topic = Topic(key, self._news)
 
-    def about(self) -> tuple[str | int, ...]:
-        """Return how tokens are drawn, who would lead, and where observers listen."""
-        host, pid = self._process()
-        candidate = self._candidate or f"{host}:{pid}"
-        return self.channel, self._unit, self.floor(), candidate, host, pid, self._news
-
     def _entering(self, lease: float, depth: int) -> Any:
         del depth  # nobody enters it again
-        return _Candidacy(self, lease)
+        return Made(lambda hold: self._standing_for(hold, scripts.FIRST_ASK, lease))
 
     def _asking(self, lease: float, deaf: str) -> Any:
-        return _Candidacy(self, lease, deaf, self._with_queue())
+        queue = self._with_queue()
+        return Made(lambda hold: self._standing_for(hold, scripts.ASK, lease, *deaf, queue=queue))
 
-    def down(self, hold: Hold, depth: int) -> Eval[Any]:
-        """Return the script by which *hold* ends; the lock is left to nobody without a place."""
-        return self._ending(scripts.RELEASE, hold.holder, depth, "")
+    def _standing_for(
+        self,
+        hold: Hold,
+        variants: Variants,
+        lease: float,
+        *deaf: str,
+        queue: tuple[str, ...] = (),
+    ) -> Eval[Any]:
+        """Return the call that may begin the term of *hold*; a forked child leads as itself."""
+        host, pid = self._process()
+        about = self._candidate or f"{host}:{pid}", host, pid, self._news
+        asks = milliseconds(lease), hold.holder, self.channel, self._unit, self.floor()
+        keys, script = (*self.keys, *queue), variants[self.publish]
+        return Eval(script, keys, (*asks, *about, *deaf), spare_keys=len(queue))
 
-    def forced(self, holder: str) -> Eval[int]:
-        """Return the script by which another client ends the term of *holder*."""
-        return self._ending(scripts.BREAK, holder, 0, "-")
-
-    def _ending(self, script: Variants, holder: str, depth: int, how: str) -> Eval[Any]:
-        keys = self._with_queue(self.key, self._counter)
-        args = (holder, depth, self.channel, how, self._unit, self.floor(), self._news)
-        return Eval(script[self.publish], keys, args, spare_keys=self._spare())
+    def _leaving(self, depth: int, how: str) -> Any:
+        # The lock is left to nobody without a place.
+        form: Any = super()._leaving(depth, how.strip("1"))
+        parts = form.keys, (*form.args, self._news), form.spare
+        return type(form)(self, scripts.RELEASE[self.publish], *parts)
 
     def started(self, hold: Hold, news: News) -> bool:
         """Return False: a candidate asks before it leads."""

@@ -17,7 +17,6 @@ from interlock._core.scripts.gate import EVENT_CHANGE, EVENT_QUERY
 if TYPE_CHECKING:
     from interlock._core.model.effects import Op
     from interlock._core.objects.counter import Carried
-    from interlock._core.upkeep.session import Session
 
 
 class Event(Gate):
@@ -26,14 +25,8 @@ class Event(Gate):
     kind = "event"
     changes, query = EVENT_CHANGE, EVENT_QUERY
     shown = False
-
-    def __init__(self, session: Session, name: str, key: str, idle: float = 0.0) -> None:
-        super().__init__(session, name, key, idle=idle)
-        self.key, self.channel = event_key(key), event_channel(key)
-
-    def request_key(self, call: str) -> str:
-        """Return the key of a request; Redisson has no such object."""
-        return own_request(self.base, call)
+    channel_of, key_of = staticmethod(event_channel), staticmethod(event_key)
+    request_of = staticmethod(own_request)  # Redisson has no such object
 
     def set(self) -> Carried[bool]:
         """Return the step that sets it; if it was not set, one message wakes all waiters."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from interlock._core.model.effects import NEVER, Eval, Op, Step
-from interlock._core.objects.number import Number
+from interlock._core.objects.counter import Counter
 from interlock._core.queue.places import POLL
 from interlock._core.queue.waiting import news_for
 
@@ -27,7 +27,7 @@ NOTE_KEPT = 60.0
 """Seconds, besides two looks, for which is told how the gate was opened last: all look by then."""
 
 
-class Gate(Number):
+class Gate(Counter):
     """A gate, for one client.
 
     Attributes:

@@ -1,23 +1,27 @@
-"""Numbers that the user's code names, such as ``permits=10``, and numbers of permits."""
+"""The numbers of permits of semaphores: how they are set up, changed and asked for.
+
+What changes such a number has no owner, and each call counts once. The permits of a leased semaphore
+are holds (`permits`).
+
+Source: RSemaphore and RPermitExpirableSemaphore, Redisson 4.7.0.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock._core.model.names import semaphore_channel
+from interlock._core.model.effects import GRACE, NEVER, Eval
+from interlock._core.model.names import permit_leases, semaphore_channel
 from interlock._core.objects.counter import Counter
+from interlock._core.scripts.permits import LEASED_CHANGE, LEASED_QUERY
 from interlock.errors import ConfigError
 from interlock.options import check_interval, check_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from interlock._core.model.effects import Op
     from interlock._core.objects.counter import Carried
-    from interlock._core.upkeep.session import Session
     from interlock.options import Duration
 
-REMEMBERED = 10_000
-"""Names that a client remembers, at most."""
 MAX_PERMITS = 2**31 - 1
 """The largest number that Java can read: it uses an int."""
 
@@ -52,112 +56,21 @@ def check_idle(idle: Duration | None, needs: str, number: object) -> float:
     return check_interval(idle, "idle")
 
 
-def nobody(*_: Any) -> None:
-    """Tell nobody."""
-
-
-class Named:
-    """The numbers that the code of one client has named, and what it was warned of.
-
-    Attributes:
-        differs: is told a name, the number on the server and the number in the code.
-        missing: is told the kind and name of a semaphore without permits that is waited for.
-        too_many: is told the kind and name of a semaphore, how many permits are wanted together,
-            and how many there are.
-    """
-
-    def __init__(
-        self,
-        differs: Callable[[str, int, int], None] = nobody,
-        missing: Callable[[str, str], None] = nobody,
-        too_many: Callable[[str, str, int, int], None] = nobody,
-    ) -> None:
-        self.differs, self.missing, self.too_many = differs, missing, too_many
-        self._noted: dict[object, int | None] = {}
-
-    def known(self, key: str, number: int) -> bool:
-        """Return whether this client has set *number* for *key*, or found one there."""
-        return self._noted.get(key) == number
-
-    def note(self, key: object, number: int | None) -> None:
-        """Note that *number* is set for *key*, or none; forget all others if they are too many."""
-        if len(self._noted) >= REMEMBERED:
-            self._noted.clear()
-        self._noted[key] = number
-
-    def first(self, key: str, number: int = 0) -> bool:
-        """Return whether this is the first time that *number* of *key* is to be told of."""
-        if (key, number) in self._noted:
-            return False
-        self.note((key, number), None)
-        return True
-
-
-class Number(Counter):
-    """A counter whose number the user's code may name.
-
-    Args:
-        session, name, key, idle: as of `Counter`.
-        number: what the code names; None if it names none.
-        named: what the client knows of such numbers.
-    """
-
-    def __init__(
-        self,
-        session: Session,
-        name: str,
-        key: str,
-        number: int | None = None,
-        named: Named | None = None,
-        idle: float = 0.0,
-    ) -> None:
-        super().__init__(session, name, key, idle)
-        self.number, self.named = number, named or Named()
-
-    @property
-    def unset(self) -> bool:
-        """Whether this client has not used the number that its code names; no round trip."""
-        return self.number is not None and not self.named.known(self.key, self.number)
-
-    def note(self) -> None:
-        """Note that this client has used the number that its code names, or that another is meant."""
-        if self.number is not None:
-            self.named.note(self.key, self.number)
-
-    def compare(self, there: int, *, exact: bool = True) -> None:
-        """Warn at its first use if *there* is another number, or at least a larger one."""
-        number = self.number
-        if number is None or not self.unset:
-            return
-        self.note()
-        if there > number or (exact and there < number):
-            self.named.differs(self.name, there, number)
-
-
-class PermitNumber(Number):
+class PermitNumber(Counter):
     """A number of permits, which starts as *number* if there is none.
 
     Source: what RSemaphore and RPermitExpirableSemaphore of Redisson 4.7.0 have in common.
 
     Attributes:
         least: the smallest number that the code may name.
-        makes: *permits*, as an argument of commands.
     """
 
     least = 0
+    channel_of = staticmethod(semaphore_channel)
 
-    def __init__(
-        self,
-        session: Session,
-        name: str,
-        key: str,
-        permits: int | None = None,
-        named: Named | None = None,
-        idle: float = 0.0,
-    ) -> None:
-        super().__init__(session, name, key, permits, named, idle)
-        self.channel = semaphore_channel(key)
-        self.makes = "" if permits is None else str(check_permits(permits, self.least))
+    def checked(self, number: Any) -> int:
+        """Return *number* if a semaphore can have so many permits."""
+        return check_permits(number, self.least)
 
     def try_set_permits(self, permits: int) -> Carried[bool]:
         """Return the step that makes the semaphore with *permits* unless it exists.
@@ -195,3 +108,54 @@ class PermitNumber(Number):
         """Warn once of each number of permits that is *wanted*, if there are *most* of them."""
         if most and wanted > most and self.named.first(self.key, wanted):
             self.named.too_many(self.kind, self.name, wanted, most)
+
+
+class LeasedNumber(PermitNumber):
+    """The number of permits of one leased semaphore, for one client; arguments as `Counter`."""
+
+    kind = "leased semaphore"
+    changes, least, besides = LEASED_CHANGE, 1, (permit_leases,)
+
+    def check(self) -> None:
+        """Raise ConfigError if a permit that is renewed outlasts the semaphore."""
+        self.check_lease(self.session.options.lease)
+
+    def check_lease(self, lease: float) -> None:
+        """Raise ConfigError if a permit of *lease* seconds outlasts the semaphore."""
+        if self.seconds and self.seconds < lease:
+            raise ConfigError(
+                f"{self!r} is removed after {self.seconds:g} s, and a lease of {lease:g} s is "
+                "longer: give a longer idle="
+            )
+
+    def _query(self, makes: str, deadline: float = NEVER) -> Op[tuple[int, int]]:
+        keys, args = (self.key, *self.beside), (makes, self.idle, self.channel)
+        call = Eval(LEASED_QUERY[self.session.publish], keys, args)
+        found: tuple[int, int] = yield from self.session.persist(call, deadline)
+        return found
+
+    def set_up(self, deadline: float = NEVER) -> Op[None]:
+        """Set the number that the code names if there is none, and warn if there is another one."""
+        until = max(deadline, self.session.clock() + GRACE)
+        self.compare(sum((yield from self._query(self.makes, until))))
+
+    def note_wait(self, deadline: float) -> Op[None]:
+        """Warn at the first wait until *deadline* if nobody has set the number of permits."""
+        if self.number is not None or not self.named.first(self.key):
+            return
+        if not sum((yield from self._query("", deadline))):
+            self.named.missing(self.kind, self.name)
+
+    def counts(self) -> Op[tuple[int, int]]:
+        """Return how many permits are free and how many are held; one round trip.
+
+        It sets the number that the code names at the first use, or if it may have ended by itself:
+        of what was deleted there is none.
+        """
+        found = yield from self._query(self.makes if self.unset or self.seconds else "")
+        self.compare(sum(found))
+        return found
+
+    def held(self) -> Op[int]:
+        """Return how many permits are held; one round trip, which sets no number."""
+        return (yield from self._query(""))[1]

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from interlock._core.locks.base import Acquire, Lock
 from interlock._core.locks.errors import not_held
 from interlock._core.model.effects import NEVER, Eval
-from interlock._core.model.forms import HOLE, Form
+from interlock._core.model.forms import HOLE, Form, Made
 from interlock._core.model.hold import GIVEN_BACK, Hold
 from interlock._core.model.names import (
     GRANT,
@@ -47,7 +47,6 @@ from interlock._core.scripts.permits import (
     LIMITED_ASK,
     LIMITED_RELEASE,
     LIMITED_TRY,
-    leased_break,
     limited_query,
     permits_renew,
 )
@@ -59,7 +58,7 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Op, Script
     from interlock._core.model.hold import Owner
-    from interlock._core.objects.leased_number import LeasedNumber
+    from interlock._core.objects.number import LeasedNumber
     from interlock._core.upkeep.session import Session
 
 _ID = re.compile("[0-9a-f]{32}")
@@ -86,14 +85,8 @@ class Permit(Hold):
         return self.lock.ids_of(self)
 
 
-class _LateForm:
-    """A form that is made when the first hold needs it: then it is known how messages are sent."""
-
-    __slots__ = ()
-
-    def of(self, hold: Hold) -> Eval[Any]:
-        """Return the call for *hold*."""
-        return hold.lock.call(hold, hold.lease, 1)
+def _first_call(hold: Hold) -> Eval[Any]:
+    return hold.lock.call(hold, hold.lease, 1)
 
 
 class Permits(Lock):
@@ -104,8 +97,10 @@ class Permits(Lock):
         name: what the user calls it.
         key: of the name on the server.
         n: how many one acquire takes.
+        wish: what the ids of its holds say besides.
 
     Attributes:
+        wish: what the id of each hold says that it wants.
         permits: the key of the zset of those that are held.
         idle: seconds after its last use when it ends; 0 for never.
         tries, asks, releases: its scripts; to try leaves no place.
@@ -117,8 +112,9 @@ class Permits(Lock):
     asks: ClassVar[Mapping[str, Script[Any]]]
     releases: ClassVar[Mapping[str, Script[Any]]]
 
-    def __init__(self, session: Session, name: str, key: str, n: int = 1) -> None:
+    def __init__(self, session: Session, name: str, key: str, n: int = 1, wish: str = "") -> None:
         self.n, self.named = n, key
+        self.wish = f"*{n}{wish}" if n > 1 else wish
         super().__init__(session, name, key, reentrant=False)
         self.queue = "" if shares_channels(key) else self._queue_of(key)
 
@@ -131,18 +127,17 @@ class Permits(Lock):
         before, after = self._queue_of(self.named).split("_queue", 1)
         return self.channel, f"{before}_waiting{after}", f"{before}_wake{after}:{client}"
 
-    @property
-    def wish(self) -> str:
-        """What the id of each hold says that it wants."""
-        return f"*{self.n}" if self.n > 1 else ""
-
     def new_hold(self, owner: Owner, lease: float | None) -> Permit:
         """Return a new hold for *owner*."""
-        lasts = self._lasts if lease is None else lease
-        shorter = "" if lasts >= GRANT else f"/{max(1, round(lasts * 1000))}"
-        # A number that begins with 2 says that the permits may end by themselves: no fault of the client.
-        number = draw() + (0 if lease is None else 10**11)
-        packed = packed_text(f"{self.session.client_id}:{number}{shorter}{self.wish}")
+        session, lasts = self.session, self._lasts if lease is None else lease
+        if lease is None and lasts >= GRANT and not self.wish:
+            packed = f"{session.head}{draw()}\r\n"
+        else:
+            shorter = "" if lasts >= GRANT else f"/{max(1, round(lasts * 1000))}"
+            # A number that begins with 2 says that the permits may end by themselves: no fault of
+            # the client.
+            number = draw() + (0 if lease is None else 10**11)
+            packed = packed_text(f"{session.client_id}:{number}{shorter}{self.wish}")
         return Permit().of(self, owner.reference, packed, lasts, lease is None)
 
     def shown(self, permit: Permit) -> str:
@@ -164,7 +159,7 @@ class Permits(Lock):
 
     def _entering(self, lease: float, depth: int) -> Any:
         del lease, depth
-        return _LateForm()
+        return Made(_first_call)  # by then it is known how messages are sent
 
     def _form(self, scripts: Mapping[str, Script[Any]], *args: str | int) -> Form:
         keys = self._with_queue(*self._keys())
@@ -230,16 +225,11 @@ class LimitedPermits(Permits):
 
     def __init__(self, session: Session, name: str, key: str, limit: int) -> None:
         self.limit = limit
-        super().__init__(session, name, key)
+        super().__init__(session, name, key, wish=f"%{limit}")
         self.key = self.permits = limited_permits(key)
         self.renewed_with = f"limited {self.renewed_with}"
 
     channel_of = staticmethod(limited_channel)
-
-    @property
-    def wish(self) -> str:
-        """What the id of each hold says that it wants."""
-        return f"{super().wish}%{self.limit}"
 
     def shown(self, permit: Permit) -> str:
         """Return what the ids of *permit* begin with."""
@@ -353,7 +343,7 @@ class LeasedPermits(Permits):
             RPermitExpirableSemaphore.release.
         """
         session = self.session
-        call = leased_break(self.key, permit_id, session.publish)
+        call = self.forced(permit_id)
         remember(call, own_request(self.key, f"{session.client_id}:{draw()}"), NOTE_KEPT)
         if not (yield from session.persist(call, NEVER)):
             raise self._not_held(permit_id)

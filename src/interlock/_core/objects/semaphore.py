@@ -48,7 +48,7 @@ def _any_taken(answer: object) -> bool:
 
 
 class Semaphore(PermitNumber):
-    """One semaphore, for one client; arguments as `Number`."""
+    """One semaphore, for one client; arguments as `Counter`."""
 
     kind = "semaphore"
     changes, spare, besides = SEMAPHORE_CHANGE, 1, (semaphore_total,)

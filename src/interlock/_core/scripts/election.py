@@ -6,7 +6,7 @@ from typing import Any, Final, TypeAlias
 
 from interlock._core.model.effects import Eval
 from interlock._core.scripts.loader import Variants, load
-from interlock._core.scripts.replies import Refusal, broken, freed, held_or_refused
+from interlock._core.scripts.replies import Refusal, freed, held_or_refused
 from interlock._core.scripts.script import Grant, ReplyShapeError, many, seconds, text
 
 Leader: TypeAlias = tuple[float, str, int, str, str, int, int]
@@ -47,7 +47,6 @@ def _leader(reply: object) -> Leader | None:
 FIRST_ASK: Final = Variants("election_ask", _held_or_left)
 ASK: Final = Variants("election_ask", held_or_refused, patient=True)
 RELEASE: Final = Variants("election_release", freed)
-BREAK: Final = Variants("election_release", broken)
 _QUERY: Final = load("election_query", _leader)
 
 

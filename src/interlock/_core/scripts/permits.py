@@ -5,17 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from interlock._core.model.effects import Eval
-from interlock._core.model.names import (
-    leased_queue,
-    limited_channel,
-    limited_permits,
-    limited_queue,
-    permit_leases,
-    semaphore_channel,
-    shares_channels,
-)
+from interlock._core.model.names import limited_permits
 from interlock._core.scripts.loader import Variants, load
-from interlock._core.scripts.replies import broken, freed, held_or_refused
+from interlock._core.scripts.replies import freed, held_or_refused
 from interlock._core.scripts.script import done, grant_or_left, kept, milliseconds, number, pair
 
 if TYPE_CHECKING:
@@ -37,31 +29,11 @@ LEASED_QUERY: Final = Variants("leased_query", _counts)
 LEASED_CHANGE: Final = Variants("leased_change", done)
 _RENEW: Final = load("permits_renew", kept)
 _LIMITED_QUERY: Final = load("limited_query", number)
-_LIMITED_BREAK: Final = Variants("limited_release", broken)
-_LEASED_BREAK: Final = Variants("leased_release", broken)
 
 
 def limited_query(name: str) -> Eval[int]:
     """Tell how many permits of the limit at the key *name* are held."""
     return Eval(_LIMITED_QUERY, (limited_permits(name),), ())
-
-
-def limited_break(name: str, holder: str, publish: str) -> Eval[int]:
-    """Give back the permit of *holder* of the limit at the key *name*; see `leased_break`."""
-    queue = () if shares_channels(name) else (limited_queue(name),)
-    keys, args = (limited_permits(name), *queue), (holder, limited_channel(name), "-")
-    return Eval(_LIMITED_BREAK[publish], keys, args, spare_keys=len(queue))
-
-
-def leased_break(semaphore: str, permit: str, publish: str) -> Eval[int]:
-    """Give back the permit with the id *permit*, whoever has it; the next one is served.
-
-    Return 1 if somebody had it, else 0.
-    """
-    queue = () if shares_channels(semaphore) else (leased_queue(semaphore),)
-    keys = (semaphore, permit_leases(semaphore), *queue)
-    args = (permit, semaphore_channel(semaphore), "-")
-    return Eval(_LEASED_BREAK[publish], keys, args, spare_keys=len(queue))
 
 
 def permits_renew(

@@ -93,11 +93,6 @@ def freed(reply: Any) -> int | tuple[bytes, News] | None:
         raise ReplyShapeError(f"expected what was released, got {reply!r}") from None
 
 
-def broken(reply: Any) -> int:
-    """Read the answer to the release of another client's hold: 1 if that had the lock, else 0."""
-    return 1 if reply == 1 else 0
-
-
 def held_or_left(reply: Any) -> Grant | float:
     """Read the answer to the one-key try for a lock with tokens."""
     try:
