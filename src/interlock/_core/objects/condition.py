@@ -14,6 +14,9 @@ any other hold. However deep the former hold was entered, its entries go to the 
     is interrupted again             garbage: the former hold, its place here, and the next hold
     dies                             nothing: it does not listen, so a notification passes it by
 
+Every 2 s one of those who wait by one object looks for all of them, which also keeps the condition on
+the server. A message makes the first of them look.
+
 So a notification may wake one too many (who did not listen for a moment, copies, lost data), and never
 too few; one is spent if its waiter dies before it has the lock.
 
@@ -195,7 +198,8 @@ class WaitFor(Acquire):
         self._condition = condition
         self._former: Any = None
         self._entries: list[object] = []
-        self._member, self._leaver = "", Hold()
+        self._leaver: Any = None
+        self._member = ""
 
     def begin(self) -> None:
         """Make the next hold.
@@ -315,7 +319,7 @@ class WaitFor(Acquire):
                 return news
             if news is None and now >= self._deadline:
                 yield from self._time_is_up()
-            elif now >= condition.look_at or condition.leads(hold):
+            elif now >= condition.look_at or (news is LOOK and condition.leads(hold)):
                 yield from condition.look(hold.place.line)
         condition.leave(hold)
         return None
@@ -342,8 +346,8 @@ class WaitFor(Acquire):
                 lock.session.events.begin_wait(lock, hold, began)
                 _ = yield from lock.wait(hold, NEVER)
         hold.succeed(self._former, self._entries)
-        hold.place.before = ()
         note_entered(hold)
+        hold.place.before = ()
 
     def _lost(self, error: InterlockError) -> HoldLostError:
         """Return the error for who cannot have the lock again because of *error*."""
