@@ -20,11 +20,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock._core.model.effects import GRACE, NEVER, Eval, Listen, Op, Step, Wait
+from interlock._core.model.effects import GRACE, NEVER, Eval, Op, Step
 from interlock._core.model.hold import ENDED, Hold
 from interlock._core.model.names import barrier_ended, barrier_key, barrier_wakes, draw
-from interlock._core.queue.notices import Notices, Topic, stand
+from interlock._core.queue.notices import Notices
 from interlock._core.queue.places import POLL, nobody
+from interlock._core.queue.waiting import news_for
 from interlock._core.scripts.barrier import ARRIVE, END, barrier_query
 from interlock._core.scripts.locks import milliseconds
 from interlock._core.scripts.replies import LOOK
@@ -32,7 +33,6 @@ from interlock.errors import BrokenBarrierError
 from interlock.options import check_name, check_number
 
 if TYPE_CHECKING:
-    from interlock._core.queue.places import Place
     from interlock._core.upkeep.session import Session
 
 MOST = 1_000_000
@@ -85,6 +85,7 @@ class Barrier:
     """
 
     kind = "barrier"
+    line = Parties
 
     def __init__(self, session: Session, name: str, base: str, parties: int) -> None:
         self.session, self.name = session, check_name(name)
@@ -121,16 +122,18 @@ class Barrier:
         del depth
         return self.end(hold, hold.how)
 
-    def stand(self, party: Party) -> Place:
-        """Return the place of *party*, which listens from now on."""
-        topic = Topic(self.key, f"{self._wakes}{self.session.client_id}")
-        place = stand(self.session, topic, party, Parties)
-        self.session.queues.places[party.number] = party
-        return place
+    def channels(self, client: str) -> tuple[str, ...]:
+        """Return where the parties of *client* listen."""
+        return (f"{self._wakes}{client}",)
+
+    @property
+    def standing(self) -> str:
+        """By what the line of its parties is found."""
+        return self.channels(self.session.client_id)[0]
 
     def heard(self) -> bool:
         """Return whether this client hears the messages of the barrier already."""
-        line = self.session.lines.get(f"{self._wakes}{self.session.client_id}")
+        line = self.session.lines.get(self.standing)
         return line is not None and line.ready
 
     def wait(self, deadline: float) -> Arrive:
@@ -171,8 +174,8 @@ class Arrive(Step[int]):
         party = self.party
         session.live[party] = None
         party.asking = True  # until it is over: what ends the call early takes it back
-        if barrier.heard():
-            _ = barrier.stand(party)
+        if barrier.heard():  # else it may end before it stands there, and looks once more
+            session.queues.stand(party).sent = session.clock()
         call = self._call = barrier.arrive(party)
         call.deadline = max(self._deadline, session.clock() + GRACE)
         return call
@@ -205,26 +208,20 @@ class Arrive(Step[int]):
             until = max(self._deadline, session.clock() + GRACE)
             if self.done((yield from session.persist(self._call, until, failure=failure))):
                 return self.result
-        if party.place is None:
-            barrier.stand(party).tell(LOOK)  # it may have ended before it stood here
         look_at = session.clock() + self._pause()
         while True:
-            place = barrier.stand(party)
-            if not place.line.ready:
-                yield from Listen(place.line)
-            told = place.take()
+            _ = yield from news_for(party, min(self._deadline, look_at))
             if party.index is not None:
                 _ = self.done(party.index)
                 return self.result
             now = session.clock()
             if now >= self._deadline:
                 return (yield from self._time_is_up(party))
-            if told is not None or now >= look_at:
-                look = barrier.arrive(party, "1")
-                if self.done((yield from session.persist(look, self._deadline))):
-                    return self.result
-                look_at = session.clock() + self._pause()
-            yield from Wait(place, min(self._deadline, look_at))
+            session.queues.stand(party).sent = now
+            look = barrier.arrive(party, "1")
+            if self.done((yield from session.persist(look, self._deadline))):
+                return self.result
+            look_at = session.clock() + self._pause()
 
     def _pause(self) -> float:
         session = self._barrier.session

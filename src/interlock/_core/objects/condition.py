@@ -38,7 +38,6 @@ from interlock._core.model.names import condition_key, packed_text
 from interlock._core.queue.places import DEAF, POLL, nobody
 from interlock._core.queue.waiting import news_for
 from interlock._core.scripts import condition as scripts
-from interlock._core.scripts.locks import Grant
 from interlock._core.scripts.replies import LOOK, News
 from interlock.errors import ClosedError, ConfigError, HoldLostError, InterlockError, WrongTypeError
 
@@ -308,8 +307,8 @@ class WaitFor(Acquire):
         session.give_up(hold)
         self._former = None  # nothing is left to undo
 
-    def _notified(self) -> Op[News | None]:
-        """Wait for a notification until the deadline; return the news of a grant, if there are any."""
+    def _notified(self) -> Op[News]:
+        """Wait for a notification until the deadline; return the news of a grant, or that it asks."""
         hold, condition, session = self.hold, self._condition, self._lock.session
         while hold in condition.standing:
             news = yield from news_for(hold, min(self._deadline, condition.look_at))
@@ -322,7 +321,7 @@ class WaitFor(Acquire):
             elif now >= condition.look_at or (news is LOOK and condition.leads(hold)):
                 yield from condition.look(hold.place.line)
         condition.leave(hold)
-        return None
+        return LOOK
 
     def _time_is_up(self) -> Op[None]:
         """Leave the condition, unless it was notified just now."""
@@ -334,17 +333,13 @@ class WaitFor(Acquire):
         session.recent.append((session.clock(), later, packed_text("")))
         self._condition.leave(self.hold)
 
-    def _hold_again(self, news: News | None) -> Op[None]:
+    def _hold_again(self, news: News) -> Op[None]:
         """Hold the lock, by a grant that the *news* tell of or by asking for it."""
         hold, lock = self.hold, self._lock
-        if news is None or not lock.started(hold, news):
-            began = lock.session.clock()
-            answer = yield from lock.attempt(hold, NEVER, None)
-            if not lock.granted(hold, answer):
-                if answer.__class__ is Grant:
-                    hold.place.tell(LOOK)  # it came too late
-                lock.session.events.begin_wait(lock, hold, began)
-                _ = yield from lock.wait(hold, NEVER)
+        if news is LOOK or not lock.started(hold, news):
+            hold.place.tell(LOOK)
+            lock.session.events.begin_wait(lock, hold, lock.session.clock())
+            _ = yield from lock.wait(hold, NEVER)
         hold.succeed(self._former, self._entries)
         note_entered(hold)
         hold.place.before = ()
@@ -379,7 +374,7 @@ class WaitFor(Acquire):
                 _ = yield from session.persist(leave, NEVER)
             self._condition.leave(hold)
             if not hold.entries:
-                yield from self._hold_again(None)
+                yield from self._hold_again(LOOK)
             hold.place.before = ()
         except (ClosedError, HoldLostError):
             raise

@@ -45,12 +45,12 @@ class Notices(Line):
         self.look_all()
 
 
-def stand(session: Session, topic: Topic, waiter: Any, kind: type[Notices] = Notices) -> Place:
-    """Make *waiter* one of *topic*, unless it is; return its `place`. All are of one *kind*."""
+def stand(session: Session, topic: Topic, waiter: Any) -> Place:
+    """Make *waiter* one of *topic*, unless it is; return its `place`."""
     line: Any = session.lines.get(topic.channel)
     if line is None:
         made: Any = topic
-        line = session.lines.setdefault(topic.channel, kind(session, made))
+        line = session.lines.setdefault(topic.channel, Notices(session, made))
     place: Place | None = waiter.place
     if place is None:
         place = waiter.place = Place(line)
