@@ -18,7 +18,7 @@ from interlock._core.model.effects import GRACE, NEVER
 from interlock._core.model.names import check_channel, latch_channel, latch_ending, latch_total
 from interlock._core.objects.gate import Gate
 from interlock._core.scripts.gate import LATCH_CHANGE, LATCH_COUNT, LATCH_QUERY
-from interlock.errors import ConfigError, LatchDeletedError
+from interlock.errors import LatchDeletedError
 
 if TYPE_CHECKING:
     from interlock._core.model.effects import Op, Script
@@ -29,20 +29,6 @@ MAX_COUNT = 2**53
 """The largest count that a script counts exactly."""
 
 
-def check_count(count: object) -> int:
-    """Return *count* if a latch can have it.
-
-    Raises:
-        TypeError: it is not an int.
-        ConfigError: it is not between 1 and `MAX_COUNT`.
-    """
-    if not isinstance(count, int) or isinstance(count, bool):
-        raise TypeError(f"a count must be an int, not {type(count).__name__}")
-    if not 1 <= count <= MAX_COUNT:
-        raise ConfigError(f"a count must be 1 to {MAX_COUNT}, not {count}")
-    return count
-
-
 class CountDownLatch(Gate):
     """One latch, for one client; arguments as `Counter`, whose number is set once in its life."""
 
@@ -50,10 +36,7 @@ class CountDownLatch(Gate):
     changes, query, spare = LATCH_CHANGE, LATCH_QUERY, 1
     besides = latch_ending, latch_total
     channel_of = staticmethod(latch_channel)
-
-    def checked(self, number: Any) -> int:
-        """Return *number* if a latch can have that count."""
-        return check_count(number)
+    counted, least, most = "counted events", 1, MAX_COUNT
 
     def check(self) -> None:
         """Raise ConfigError if a cluster has its channel in another slot than its keys."""
@@ -94,7 +77,7 @@ class CountDownLatch(Gate):
         Source:
             RCountDownLatch.trySetCount.
         """
-        return self.change("make", check_count(count))
+        return self.change("make", self.checked(count))
 
     def count_down(self) -> Carried[int]:
         """Return the step that lowers the count by one, and opens the latch at 0.

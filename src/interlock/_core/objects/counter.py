@@ -31,6 +31,7 @@ from interlock._core.model.names import draw, request_latch
 from interlock._core.queue.places import Line, nobody
 from interlock._core.scripts.locks import milliseconds
 from interlock.errors import InterlockError
+from interlock.options import check_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -169,6 +170,7 @@ class Counter:
         key: of its value on the server.
         channel: where its changes are announced.
         makes: the *number*, as an argument of commands.
+        counted: what the number is of; the code may name one from *least* to *most*.
         standing: by what its line is found; a leased semaphore of that name has the same channel.
         beside: further keys of each change, of which the last *spare* may be missing, but for
             what *whole* names; *besides* makes them of the key.
@@ -176,6 +178,7 @@ class Counter:
 
     kind: ClassVar[str]
     changes: ClassVar[Mapping[str, Script[Any]]]
+    counted, least, most = "", 0, 0
     spare, whole = 0, ("set", "set up")
     besides: ClassVar[tuple[Callable[[str], str], ...]] = ()
     channel_of: Callable[[str], str]
@@ -197,7 +200,7 @@ class Counter:
         self.session, self.name = session, name
         self.base, self.key, self.channel = key, self.key_of(key), self.channel_of(key)
         self.number = None if number is None else self.checked(number)
-        self.makes = "" if number is None else str(number)
+        self.makes = "" if self.number is None else str(self.number)
         self.named = named or Named()
         self.beside = tuple([name(key) for name in self.besides])
         self.standing = f"{self.kind} {key}"
@@ -208,9 +211,9 @@ class Counter:
         self._free: deque[Request] = deque()
         self.check()
 
-    def checked(self, number: Any) -> int:
+    def checked(self, number: object) -> int:
         """Return *number* if it can have that; else raise TypeError or ConfigError."""
-        raise NotImplementedError
+        return check_number(number, self.counted, self.least, self.most)
 
     def check(self) -> None:
         """Raise ConfigError if the client cannot use it."""

@@ -8,7 +8,7 @@ Source: RSemaphore and RPermitExpirableSemaphore, Redisson 4.7.0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from interlock._core.model.effects import GRACE, NEVER, Eval
 from interlock._core.model.names import permit_leases, semaphore_channel
@@ -60,17 +60,10 @@ class PermitNumber(Counter):
     """A number of permits, which starts as *number* if there is none.
 
     Source: what RSemaphore and RPermitExpirableSemaphore of Redisson 4.7.0 have in common.
-
-    Attributes:
-        least: the smallest number that the code may name.
     """
 
-    least = 0
+    counted, most = "permits", MAX_PERMITS
     channel_of = staticmethod(semaphore_channel)
-
-    def checked(self, number: Any) -> int:
-        """Return *number* if a semaphore can have so many permits."""
-        return check_permits(number, self.least)
 
     def try_set_permits(self, permits: int) -> Carried[bool]:
         """Return the step that makes the semaphore with *permits* unless it exists.
