@@ -54,7 +54,7 @@ while left > 0 do
       -- include: join
     end
     if looks then
-      redis.call(PUBLISH, alarms .. client, '')
+      redis.pcall(PUBLISH, alarms .. client, '')
     end
     left = left - 1
   else
