@@ -72,7 +72,7 @@ class Connection:
         timeout: seconds for connecting and logging in, and for replies until told otherwise.
 
     Attributes:
-        replicas: as in `Link`.
+        replicas: how many were connected to the server when it was asked last.
         known: the digests of the scripts whose texts were sent on it.
         used: set when scripts succeed, so that who clears it sees whether it is used.
         name: its name in CLIENT LIST.
@@ -201,13 +201,15 @@ class Connection:
         self.begin(calls, timeout)
         return self.finish(calls, timeout, meanwhile)
 
-    def ask(self, call: Eval[object], timeout: float) -> object:
+    def ask(
+        self, call: Eval[object], timeout: float, meanwhile: Callable[[], None] | None = None
+    ) -> object:
         """Run *call* on a node that is just taking over its slot; return its reply or error."""
         self.set_timeout(timeout)
         # The text goes with it: to send it later, the node must be asked (ASKING) again.
         self._write([ASKING, pack_eval(without_spare(call)), *self._inquire([call])])
         [asked] = self._replies(1, timeout)
-        [reply] = self.finish([call], timeout)
+        [reply] = self.finish([call], timeout, meanwhile)
         return refusal(str(asked), call, self.where) if isinstance(asked, ReplyError) else reply
 
     def begin(self, calls: Sequence[Eval[object]], timeout: float) -> None:
@@ -233,7 +235,7 @@ class Connection:
                 return replies
         answers = self._finals(calls, replies, timeout, meanwhile)
         if self._wait_command is not None:
-            self._confirm(self._wait_command, answers, timeout)
+            self._confirm(self._wait_command, answers, timeout, meanwhile)
         for answer in answers:
             if isinstance(answer, ServerUnavailableError) and left(answer):
                 # Calls before the demotion may have been executed.
@@ -251,7 +253,7 @@ class Connection:
         """Send *calls* again until their *replies* are final; return each one's or its error."""
         attempts = [Attempt(call, self._endpoint.refused) for call in calls]
         while again := _again(attempts, replies):
-            _ = self._answers(timeout)
+            _ = self._answers(timeout, meanwhile)
             self.set_timeout(timeout)
             self._write([*again.values(), *self._inquire(calls)])
             answers = self._replies(len(again), timeout, meanwhile)
@@ -272,21 +274,27 @@ class Connection:
         self._wait_command = WaitCommand(calls, self)
         return self._wait_command.commands()
 
-    def _answers(self, timeout: float) -> list[object]:
+    def _answers(self, timeout: float, meanwhile: Callable[[], None] | None) -> list[object]:
         """Return the answers to the present wait command."""
         if self._wait_command is None:
             return []
         seconds = self._wait_command.timeout + timeout
-        return self._replies(self._wait_command.answers, seconds, _heed_signals)
+        return self._replies(self._wait_command.answers, seconds, meanwhile or _heed_signals)
 
-    def _confirm(self, wait_command: WaitCommand, replies: list[object], timeout: float) -> None:
+    def _confirm(
+        self,
+        wait_command: WaitCommand,
+        replies: list[object],
+        timeout: float,
+        meanwhile: Callable[[], None] | None,
+    ) -> None:
         """Wait for the replicas; put an error in place of each grant that they do not confirm."""
         if not wait_command.concerns(replies):
             # The answer comes at once unless replicas lag behind what others wrote.
             with suppress(ServerUnavailableError):
                 _ = self._replies(wait_command.answers, REFUSED_WAIT)
             return
-        while not wait_command.heard(self._answers(timeout)):
+        while not wait_command.heard(self._answers(timeout, meanwhile)):
             self._write(wait_command.commands())
         wait_command.conclude(replies)
 

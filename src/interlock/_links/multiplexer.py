@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from interlock._links.dialling import in_thread
 from interlock._links.pipeline import Pipeline
+from interlock._links.pool import NodePool
 from interlock._links.redirection import Route, ended
 from interlock._links.replies import silent
 from interlock._links.topology import LEAST
-from interlock._links.wait_connection import WaitConnections
 from interlock.errors import ClosedError, ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -25,12 +27,22 @@ if TYPE_CHECKING:
     from interlock._links.topology import Topology
     from interlock.options import PubSub
 
+    Run = Callable[[Eval[object], float, Callable[[], None]], object]
+
 MOMENT = 0.1
 """Seconds for which a connection is waited for when its time is up."""
 
 
+class _LeftError(Exception):
+    """The task that waited for a thread has gone."""
+
+
 class NodeMultiplexer:
-    """The connection to one node, and those for scripts that replicas must confirm.
+    """The connection to one node, and blocking ones for the scripts that need one for themselves.
+
+    Replicas must confirm these, or their slot is just moving. While a server waits for replicas, it
+    does nothing else for that connection: a WAIT on the one that all tasks share would delay the
+    releases of all. So each such script has a thread and a connection until the answer is there.
 
     Args:
         endpoint: the node.
@@ -44,25 +56,37 @@ class NodeMultiplexer:
         self._endpoint = endpoint
         self._timeout = timeout
         self._pipeline: Pipeline | None = None
-        self._wait_connections = WaitConnections(endpoint, timeout)
         self._connecting: asyncio.Task[Pipeline] | None = None
+        self._blocking = NodePool(endpoint)
+        self._room = asyncio.Semaphore(self._blocking.limit)  # else each task would have a thread
         self._closed = self.has_left = False
 
     def eval(self, call: Eval[object], seconds: float) -> Awaitable[object]:
         """Run *call*; arguments and errors as `Pipeline.eval`, and ReplicationError."""
         pipeline = self.ready(call)
-        if pipeline is None:
-            return self._eval_connected(call, seconds)
-        return pipeline.eval(call, seconds)
-
-    async def _eval_connected(
-        self, call: Eval[object], seconds: float, *, asking: bool = False
-    ) -> object:
-        pipeline = await self._connected(seconds)
+        if pipeline is not None:
+            return pipeline.eval(call, seconds)
         if call.replication is not None:
-            connections, confirm = self._wait_connections, call.replication
-            return await connections.eval(call, confirm, seconds, asking=asking)
-        return await (pipeline.ask(call, seconds) if asking else pipeline.eval(call, seconds))
+            return self._aside(self._blocking.confirmed, call, seconds)
+        return self._eval_connected(call, seconds)
+
+    async def _eval_connected(self, call: Eval[object], seconds: float) -> object:
+        pipeline = await self._connected(seconds)
+        return await pipeline.eval(call, seconds)
+
+    async def _aside(self, run: Run, call: Eval[object], seconds: float) -> object:
+        """Run *call* in a thread, which gives its connection up soon after this task has gone."""
+        gone = False
+
+        def look() -> None:
+            if gone:
+                raise _LeftError
+
+        async with self._room:
+            try:
+                return await in_thread(partial(run, call, seconds, look))
+            finally:
+                gone = True
 
     def ready(self, call: Eval[object]) -> Pipeline | None:
         """Return the connection that *call* can be sent on at once; None if it must wait."""
@@ -76,7 +100,7 @@ class NodeMultiplexer:
 
         Arguments and errors as `eval`.
         """
-        return self._eval_connected(call, seconds, asking=True)
+        return self._aside(self._blocking.ask, call, seconds)
 
     async def _connected(self, timeout: float) -> Pipeline:
         if self._closed:
@@ -115,9 +139,6 @@ class NodeMultiplexer:
                 pipeline.close()
             else:
                 self._pipeline = pipeline
-                # The server may be another one now.
-                self._wait_connections.close()
-                self._wait_connections = WaitConnections(self._endpoint, self._timeout)
             return pipeline
         finally:
             self._connecting = None
@@ -128,14 +149,14 @@ class NodeMultiplexer:
         It may be repeated.
         """
         self._closed = True
-        for connections in (self._pipeline, self._wait_connections):
-            if connections is not None:
-                with suppress(ServerUnavailableError):
-                    await connections.finish()
+        if self._pipeline is not None:
+            with suppress(ServerUnavailableError):
+                await self._pipeline.finish()
+        await in_thread(partial(self._blocking.close, self._timeout))
 
     async def close(self) -> None:
         """Close the connection; waiters get an error."""
-        self._closed = True
+        self._closed, self._blocking.has_left = True, self.has_left
         if self._connecting is not None:
             _ = await asyncio.wait({self._connecting})
         self.abort()
@@ -147,12 +168,13 @@ class NodeMultiplexer:
         self._closed = True
         if self._pipeline is not None:
             self._pipeline.close()
-        self._wait_connections.close()
+        self._blocking.close(0)
 
     def forget(self) -> None:
         """Reset everything, for another loop or in a forked child."""
         self._pipeline = self._connecting = None
-        self._wait_connections = WaitConnections(self._endpoint, self._timeout)
+        self._blocking.forget()
+        self._room = asyncio.Semaphore(self._blocking.limit)
 
 
 class Multiplexer:

@@ -25,19 +25,16 @@ from typing import TYPE_CHECKING, Any, cast
 from interlock._core.model.foreign_text import safe
 from interlock._links.replies import FULL, TOO_MANY, error_code, left, maybe_tls, refusal
 from interlock._links.resp import (
-    ASKING,
     Attempt,
     Replies,
     ReplyError,
     pack,
-    pack_eval,
     pack_evalsha,
-    without_spare,
 )
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable
 
     from interlock._core.model.effects import Eval
     from interlock._links.dialled import Cipher, Dialled
@@ -57,9 +54,7 @@ class Pipeline(asyncio.Protocol):
         timeout: seconds without an answer after which it is dead.
 
     Attributes:
-        replicas, served: as in `Link`.
-        refused: as in `Endpoint`.
-        known: the digests of the scripts that have run on this connection, or will.
+        served, refused: as in `Endpoint`.
         dead: True when nothing can be sent any more.
     """
 
@@ -67,8 +62,6 @@ class Pipeline(asyncio.Protocol):
         self._endpoint = endpoint
         self.where = endpoint.where
         self.moves = endpoint.moves
-        self.replicas = 0
-        self.known: set[str] = set()
         self.dead = self._ended = False
         self.served = endpoint.served
         self.refused = endpoint.refused
@@ -165,7 +158,6 @@ class Pipeline(asyncio.Protocol):
         reply = await self.begin(call, seconds)
         if isinstance(reply, ReplyError):
             reply = await self.judged(call, reply, seconds)
-        self.known.add(call.script.sha)
         return reply
 
     def begin(
@@ -199,22 +191,6 @@ class Pipeline(asyncio.Protocol):
             raise error
         return reply
 
-    async def ask(self, call: Eval[object], seconds: float) -> object:
-        """Run *call* on a node that is just taking over its slot.
-
-        Arguments and errors as `eval`.
-        """
-        asked = self.send(ASKING, more=True)
-        try:
-            # The text goes with it: to send it later, the node must be asked (ASKING) again.
-            reply = await self._send(pack_eval(without_spare(call)), seconds)
-            for answer in (asked.result(), reply):
-                if isinstance(answer, ReplyError):
-                    raise refusal(str(answer), call, self.where)
-            return reply
-        finally:
-            drop([asked])  # the caller has heard of its error from the other reply
-
     async def finish(self) -> None:
         """Refuse new commands, and wait until those that were sent are answered.
 
@@ -235,16 +211,8 @@ class Pipeline(asyncio.Protocol):
                 self._die(f"no reply in {self._timeout:.3g} s")
             _ = self._last.result()
 
-    @property
-    def owes(self) -> bool:
-        """Return whether a reply is still to come, even if nobody waits for it."""
-        return bool(self._slots)
-
     def send(
-        self,
-        packed: bytes,
-        then: Then | None = None,
-        more: bool = False,
+        self, packed: bytes, then: Then | None = None, more: bool = False
     ) -> asyncio.Future[object]:
         """Send *packed*; return the future of its reply.
 
@@ -252,7 +220,7 @@ class Pipeline(asyncio.Protocol):
             packed: the command.
             then: called with the undecoded reply before the caller resumes. It is not called if
                 the caller has gone, or no reply comes. It must not raise.
-            more: whether another command follows at once, to be written together with it.
+            more: whether it may wait for another command, to be written together with it.
 
         Raises:
             ServerUnavailableError: the connection is dead; nothing was sent.
@@ -284,14 +252,6 @@ class Pipeline(asyncio.Protocol):
         if self._check is None:
             self._check = self._loop.call_later(self._timeout, self._check_alive, self._came)
         return slot
-
-    def send_all(self, commands: Sequence[bytes]) -> list[asyncio.Future[object]]:
-        """Send *commands* in one write.
-
-        Return the futures of their replies. Errors as `send`.
-        """
-        last = len(commands)
-        return [self.send(packed, more=number < last) for number, packed in enumerate(commands, 1)]
 
     def _send(self, packed: bytes, seconds: float) -> asyncio.Future[object]:
         return self.reply(self.send(packed), seconds)
@@ -441,10 +401,3 @@ def _fail(slot: asyncio.Future[object], error: ServerUnavailableError) -> None:
     """
     with suppress(asyncio.InvalidStateError):
         slot.set_exception(error)
-
-
-def drop(answers: Iterable[asyncio.Future[object]]) -> None:
-    """Stop waiting for *answers*; replies that still come are dropped."""
-    for answer in answers:
-        if not answer.cancel() and not answer.cancelled():
-            _ = answer.exception()

@@ -44,6 +44,7 @@ class NodePool:
     """The connections of one client to one node.
 
     Attributes:
+        limit: how many there may be.
         has_left: whether they are closed because the node has left the cluster.
         name: what they are called in CLIENT LIST from their next batch on.
         named: whether the server has let the last one have its name.
@@ -52,7 +53,7 @@ class NodePool:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self.name, self.named = "", True
-        self._limit = endpoint.max_connections or MAX_CONNECTIONS
+        self.limit = endpoint.max_connections or MAX_CONNECTIONS
         self._idle: deque[Connection] = deque()
         # Weak: a connection that a Ctrl-C drops between two steps is no longer open, and nobody
         # waits for it.
@@ -65,10 +66,7 @@ class NodePool:
     def eval(self, call: Eval[object], timeout: float) -> object:
         """Run *call* on any connection; errors as `Connection.eval`, and ReplicationError."""
         if call.replication is not None:
-            [reply] = self.batch([call], timeout)
-            if isinstance(reply, InterlockError):
-                raise reply
-            return reply
+            return self.confirmed(call, timeout)
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -85,11 +83,22 @@ class NodePool:
             self._given()
         return reply
 
-    def ask(self, call: Eval[object], timeout: float) -> object:
+    def confirmed(
+        self, call: Eval[object], timeout: float, meanwhile: Callable[[], None] | None = None
+    ) -> object:
+        """Run *call*, which replicas must confirm; arguments and errors as `batch` and `eval`."""
+        [reply] = self.batch([call], timeout, meanwhile)
+        if isinstance(reply, InterlockError):
+            raise reply
+        return reply
+
+    def ask(
+        self, call: Eval[object], timeout: float, meanwhile: Callable[[], None] | None = None
+    ) -> object:
         """Run *call* on a node that is just taking over its slot; errors as `Connection.ask`."""
         connection = self._take(timeout)
         try:
-            reply = connection.ask(call, timeout)
+            reply = connection.ask(call, timeout, meanwhile)
         except BaseException as error:
             self.failed(connection, error)
             raise
@@ -197,7 +206,7 @@ class NodePool:
                 return connection
             if time.monotonic() >= deadline:
                 raise ServerUnavailableError(
-                    f"all {self._limit} connections to {self._endpoint.where} were busy for "
+                    f"all {self.limit} connections to {self._endpoint.where} were busy for "
                     f"{timeout:g} s; raise max_connections",
                     transient=True,
                 )
@@ -222,7 +231,7 @@ class NodePool:
         # never open one too many.
         self._opening.add(place)
         try:
-            if len(self._open) + len(self._opening) > self._limit:
+            if len(self._open) + len(self._opening) > self.limit:
                 return None
             connection = Connection(self._endpoint, max(deadline - time.monotonic(), LEAST))
             self._open.add(connection)

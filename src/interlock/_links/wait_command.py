@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from interlock._links.replies import refusal
 from interlock._links.resp import ReplyError, pack
@@ -27,30 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from interlock._core.model.effects import Eval
+    from interlock._links.connection import Connection
 
 _DEMOTED = re.compile("^UNBLOCKED|cannot be used with replica")
 _CONNECTED = re.compile(rb"connected_slaves:(\d+)")
 
 _pack = lru_cache(maxsize=64)(pack)
-
-
-class Link(Protocol):
-    """The part of a connection that the question needs.
-
-    Attributes:
-        where: the server's address, for messages.
-        moves: whether another server may take its place.
-        replicas: how many were connected to the server when it was asked last.
-    """
-
-    where: str
-    moves: bool
-    replicas: int
-
-    @property
-    def served(self) -> bool:
-        """Whether the server has executed scripts for this client."""
-        ...
 
 
 class WaitCommand:
@@ -65,7 +47,7 @@ class WaitCommand:
         answers: how many replies the commands get.
     """
 
-    def __init__(self, calls: Sequence[Eval[object]], link: Link) -> None:
+    def __init__(self, calls: Sequence[Eval[object]], link: Connection) -> None:
         requirements = [call.replication for call in calls if call.replication is not None]
         self._calls = calls
         self._link = link
