@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 from interlock._drivers.process import clock
-from interlock._links import exchange
 
 
 def test_the_clock_counts_the_time_of_a_suspended_machine() -> None:
@@ -15,10 +14,3 @@ def test_the_clock_counts_the_time_of_a_suspended_machine() -> None:
     after = time.clock_gettime(time.CLOCK_BOOTTIME)
 
     assert before <= shown <= after
-
-
-def test_the_clock_is_the_one_in_c() -> None:
-    """Where there is a compiler the clock is read in C."""
-    in_c = "_exchange" in repr(getattr(clock.now, "__module__", ""))
-
-    assert in_c == exchange.COMPILED

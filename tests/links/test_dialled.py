@@ -23,6 +23,7 @@ import interlock
 from interlock._links.dialled import Dialled
 from interlock._links.endpoint import Endpoint
 from interlock._links.options import read_plain_url
+from interlock._links.pipeline import Pipeline
 from interlock._links.resp import ParserError, ReplyError
 from interlock.errors import ServerUnavailableError
 
@@ -191,7 +192,7 @@ async def test_a_task_that_was_cancelled_leaves_no_connection() -> None:
     """A thread goes on with what a task began; what nobody waits for any more is closed."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         endpoint = Endpoint.from_url(f"redis://:secret@127.0.0.1:{listener.getsockname()[1]}")
-        connecting = asyncio.create_task(endpoint.connect_async(GIVE_UP))
+        connecting = asyncio.create_task(Pipeline.open(endpoint, GIVE_UP))
         peer, _ = await asyncio.to_thread(listener.accept)
         with peer:
             assert await asyncio.to_thread(peer.recv, 100)

@@ -78,7 +78,7 @@ async def test_a_command_in_a_hurry_has_its_time_however_it_is_written(
     pipeline: Pipeline, recorder: Recorder
 ) -> None:
     """At once, before the turn ends or with it: it is given up like any other."""
-    replies = [pipeline._send(b"x", 0.01) for _ in range(6)]
+    replies = [pipeline._within(0.01, pipeline.send(b"x")) for _ in range(6)]
     await let_others_run()
     assert recorder.writes == [b"x"] * 6
 

@@ -266,7 +266,4 @@ def _elsewhere(question: Question, failure: ServerUnavailableError, began: float
     In a cluster another server may serve it.
     """
     whole, call, seconds = question
-    try:
-        return whole.after(call, failure, max(began + seconds - clock.now(), LEAST))
-    except InterlockError as error:
-        return error
+    return whole.outcome(call, failure, max(began + seconds - clock.now(), LEAST))

@@ -1,7 +1,6 @@
 /* Sending to a server and receiving from it on a blocking socket, without the interpreter lock.
 
-And what the hot path asks for most often: the clock, and what the calling thread keeps. `receive`
-lets the threads of a client take turns at one socket.
+And what the hot path asks for most often: what the calling thread keeps, and who owns its holds.
 
 Theory. A socket's send and recv each give up the interpreter lock and take it back. With several
 threads at work that is two waits for it in each round trip, of which only the second is of any use:
@@ -192,102 +191,7 @@ line_end(const char *at, const char *end)
     return NULL;
 }
 
-/* Return where the reply ends that begins at *at*.
-
-   NULL means that it is not whole, and *missing* says how many bytes are missing at least. It is
-   negative if this is no reply. */
-static const char *
-reply_end(const char *at, const char *end, int depth, Py_ssize_t *missing)
-{
-    const char *line, *next;
-    long long count;
-
-    *missing = 1;
-    if (at >= end)
-        return NULL;
-    if (memchr("+-:$*", *at, 5) == NULL || depth > DEEPEST) {
-        *missing = -1;
-        return NULL;
-    }
-    line = line_end(at, end);
-    if (*at == '+' || *at == '-')
-        return line;
-    if (line == NULL) {
-        if (end - at > HEAD)
-            *missing = -1;
-        return NULL;
-    }
-    if (digits(at + 1, line, &count) != line || (*at != ':' && count < -1)
-        || (*at != ':' && count > LONGEST)) {
-        *missing = -1;
-        return NULL;
-    }
-    if (*at == ':' || count == -1)
-        return line;
-    if (*at == '$') {
-        if (end - line >= count + 2) {
-            if (memcmp(line + count, "\r\n", 2) == 0)
-                return line + count + 2;
-            *missing = -1;
-        }
-        else
-            *missing = (Py_ssize_t)(count + 2 - (end - line));
-        return NULL;
-    }
-    for (next = line; count > 0; count--) {
-        next = reply_end(line = next, end, depth + 1, missing);
-        if (next == NULL) {
-            if (*missing > 0)
-                *missing += (Py_ssize_t)(count - 1) * SHORTEST;
-            return NULL;
-        }
-    }
-    return next;
-}
-
-/* Return the reply that begins at *at*, and move *at* to its end. It is known to be whole.
-
-   NULL without an exception means that it has an error, and that *error* is NULL. */
-static PyObject *
-value_at(const char **at, const char *end, PyObject *error)
-{
-    const char *begin = *at + 1;
-    PyObject *value, *item;
-    long long count = 0;
-    Py_ssize_t place;
-
-    *at = line_end(begin, end);
-    if (begin[-1] == '+')
-        return PyBytes_FromStringAndSize(begin, *at - begin - 2);
-    if (begin[-1] == '-') {
-        if (error == NULL)
-            return NULL;
-        item = PyUnicode_DecodeUTF8(begin, *at - begin - 2, "replace");
-        value = item == NULL ? NULL : PyObject_CallFunctionObjArgs(error, item, NULL);
-        Py_XDECREF(item);
-        return value;
-    }
-    (void)digits(begin, end, &count);
-    if (begin[-1] == ':')
-        return PyLong_FromLongLong(count);
-    if (count < 0) {
-        return none();
-    }
-    if (begin[-1] == '$') {
-        begin = *at;
-        *at = begin + count + 2;
-        return PyBytes_FromStringAndSize(begin, (Py_ssize_t)count);
-    }
-    value = PyList_New((Py_ssize_t)count);
-    for (place = 0; value != NULL && place < count; place++) {
-        item = value_at(at, end, error);
-        if (item == NULL || PyList_SetItem(value, place, item) < 0)
-            Py_CLEAR(value);
-    }
-    return value;
-}
-
-/* Append *value* to a list, and give it away. Return 0, or -1 with an exception set. */
+/* Append *value* to a list, and give it away. Return 0, or -1 with an exception set or without. */
 static int
 put(PyObject *list, PyObject *value)
 {
@@ -296,13 +200,78 @@ put(PyObject *list, PyObject *value)
     return good;
 }
 
+/* Return an instance of *error* for the server's line. */
+static PyObject *
+error_of(const char *text, Py_ssize_t size, PyObject *error)
+{
+    PyObject *line = PyUnicode_DecodeUTF8(text, size, "replace");
+    PyObject *value = line == NULL ? NULL : PyObject_CallFunctionObjArgs(error, line, NULL);
+
+    Py_XDECREF(line);
+    return value;
+}
+
+/* Return the reply that begins at *at*, and move *at* to its end.
+
+   NULL without an exception means that it is not whole, and *missing* says how many bytes are missing
+   at least. It is negative if this is no reply, and 0 if it has an error and *error* is NULL. */
+static PyObject *
+reply_at(const char **at, const char *end, PyObject *error, int depth, Py_ssize_t *missing)
+{
+    const char *begin = *at, *line;
+    PyObject *values;
+    long long count;
+
+    *missing = begin < end ? -1 : 1;
+    if (begin >= end || memchr("+-:$*", *begin, 5) == NULL || depth > DEEPEST)
+        return NULL;
+    line = line_end(begin, end);
+    if (line == NULL) {
+        if (*begin == '+' || *begin == '-' || end - begin <= HEAD)
+            *missing = 1;
+        return NULL;
+    }
+    *at = line;
+    if (*begin == '+')
+        return PyBytes_FromStringAndSize(begin + 1, line - begin - 3);
+    if (*begin == '-') {
+        *missing = 0;
+        return error == NULL ? NULL : error_of(begin + 1, line - begin - 3, error);
+    }
+    if (digits(begin + 1, line, &count) != line
+        || (*begin != ':' && (count < -1 || count > LONGEST)))
+        return NULL;
+    if (*begin == ':')
+        return PyLong_FromLongLong(count);
+    if (count < 0)
+        return none();
+    if (*begin == '$') {
+        *at = line + count + 2;
+        if (end - line < count + 2)
+            *missing = (Py_ssize_t)(count + 2 - (end - line));
+        else if (memcmp(line + count, "\r\n", 2) == 0)
+            return PyBytes_FromStringAndSize(line, (Py_ssize_t)count);
+        return NULL;
+    }
+    /* It grows with what is there: a server may announce more than it sends. */
+    values = PyList_New(0);
+    for (; values != NULL && count > 0; count--) {
+        if (put(values, reply_at(at, end, error, depth + 1, missing)) < 0) {
+            if (*missing > 0)
+                *missing += (Py_ssize_t)(count - 1) * SHORTEST;
+            Py_CLEAR(values);
+        }
+    }
+    return values;
+}
+
 /* Return a list of all whole replies, if nothing else follows them. Otherwise return the list,
    where they end, and how many bytes the next reply lacks at least: -1 if it is no reply. */
 static PyObject *
 parse_all(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
     Py_ssize_t size, missing = 0;
-    const char *at, *end, *next;
+    const char *at, *from, *end;
     PyObject *values;
     char *begin;
 
@@ -312,14 +281,13 @@ parse_all(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
     }
     if (PyBytes_AsStringAndSize(args[0], &begin, &size) < 0 || (values = PyList_New(0)) == NULL)
         return NULL;
-    for (at = begin, end = begin + size; at < end; at = next) {
-        next = reply_end(at, end, 0, &missing);
-        if (next == NULL)
-            return Py_BuildValue("(Nnn)", values, (Py_ssize_t)(at - begin), missing);
-        if (put(values, value_at(&at, end, args[1])) < 0) {
-            Py_DECREF(values);
-            return NULL;
-        }
+    for (from = at = begin, end = begin + size; at < end; from = at) {
+        if (put(values, reply_at(&at, end, args[1], 0, &missing)) == 0)
+            continue;
+        if (!PyErr_Occurred())
+            return Py_BuildValue("(Nnn)", values, (Py_ssize_t)(from - begin), missing);
+        Py_DECREF(values);
+        return NULL;
     }
     return values;
 }
@@ -329,20 +297,12 @@ static PyObject *
 parsed(const char *reply, Py_ssize_t size)
 {
     const char *at = reply, *end = reply + size;
-    long long number;
     Py_ssize_t missing;
-    PyObject *list;
+    PyObject *value = reply_at(&at, end, NULL, 0, &missing);
 
-    if (size == 5 && memcmp(reply, "$-1\r\n", 5) == 0) {
-        return none();
-    }
-    if (size > 3 && reply[0] == ':' && digits(reply + 1, end, &number) == end)
-        return PyLong_FromLongLong(number);
-    if (size > 3 && reply[0] == '*' && reply_end(reply, end, 0, &missing) == end) {
-        list = value_at(&at, end, NULL);
-        if (list != NULL || PyErr_Occurred())
-            return list;
-    }
+    if (PyErr_Occurred() || (value != NULL && at == end && !PyBytes_Check(value)))
+        return value;
+    Py_XDECREF(value);
     return PyBytes_FromStringAndSize(reply, size);
 }
 
@@ -426,16 +386,6 @@ send_all(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
         return NULL;
     return none();
 }
-
-#ifdef CLOCK_BOOTTIME
-static PyObject *
-boottime(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
-{
-    struct timespec time;
-    clock_gettime(CLOCK_BOOTTIME, &time);
-    return PyFloat_FromDouble((double)time.tv_sec + (double)time.tv_nsec * 1e-9);
-}
-#endif
 
 /* Return what the calling thread keeps under *key*. If it is nothing, *make* makes it. */
 static PyObject *
@@ -575,87 +525,41 @@ slow:
     return PyErr_Occurred() ? NULL : PyObject_CallNoArgs(args[SLOW]);
 }
 
-/* Return the code of a frame, and the byte of it that runs: (frame, "f_lasti"). By attributes this
-   would take a hundredth of an acquire and a release longer. */
-static PyObject *
-line(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
-{
-    PyObject *code, *instruction, *both;
-
-    if (nargs != 2) {
-        PyErr_SetString(PyExc_TypeError, "(frame, \"f_lasti\")");
-        return NULL;
-    }
-    if ((instruction = PyObject_GetAttr(args[0], args[1])) == NULL)
-        return NULL; /* it is no frame */
-    code = (PyObject *)PyFrame_GetCode((PyFrameObject *)args[0]);
-    both = PyTuple_Pack(2, code, instruction);
-    Py_DECREF(code);
-    Py_DECREF(instruction);
-    return both;
-}
-
 #define MAX_UNDO 10 /* as in whole.py */
 
 typedef struct {
     PyObject_HEAD
     PyObject *call, *undo;
-    PyObject *method; /* Python's own type of bound methods: it calls what it binds from C */
 } Whole;
+
+static PyObject *bound; /* Python's own type of bound methods: it calls what it binds from C */
 
 static PyObject *
 whole_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    PyObject *call, *undo, *types, *method;
+    PyObject *call, *undo;
     Whole *self;
 
     if (kwargs != NULL && PyDict_Size(kwargs) > 0) {
         PyErr_SetString(PyExc_TypeError, "(call, undo)");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "OO", &call, &undo))
+    if (!PyArg_ParseTuple(args, "OO", &call, &undo)
+        || (self = (Whole *)PyType_GenericAlloc(type, 0)) == NULL)
         return NULL;
-    types = PyImport_ImportModule("types");
-    method = types == NULL ? NULL : PyObject_GetAttrString(types, "MethodType");
-    self = method == NULL ? NULL : (Whole *)PyType_GenericAlloc(type, 0);
-    Py_XDECREF(types);
-    if (self == NULL) {
-        Py_XDECREF(method);
-        return NULL;
-    }
     Py_INCREF(call);
     Py_INCREF(undo);
     self->call = call;
     self->undo = undo;
-    self->method = method;
     return (PyObject *)self;
-}
-
-static int
-whole_traverse(Whole *self, visitproc visit, void *arg)
-{
-    Py_VISIT(Py_TYPE((PyObject *)self));
-    Py_VISIT(self->call);
-    Py_VISIT(self->undo);
-    Py_VISIT(self->method);
-    return 0;
-}
-
-static int
-whole_clear(Whole *self)
-{
-    Py_CLEAR(self->call);
-    Py_CLEAR(self->undo);
-    Py_CLEAR(self->method);
-    return 0;
 }
 
 static void
 whole_dealloc(Whole *self)
 {
     PyTypeObject *type = Py_TYPE((PyObject *)self);
-    PyObject_GC_UnTrack(self);
-    (void)whole_clear(self);
+    Py_XDECREF(self->call);
+    Py_XDECREF(self->undo);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
@@ -673,7 +577,7 @@ whole_get(Whole *self, PyObject *object, PyObject *Py_UNUSED(type))
         Py_INCREF((PyObject *)self);
         return (PyObject *)self;
     }
-    return PyObject_CallFunctionObjArgs(self->method, self, object, NULL);
+    return PyObject_CallFunctionObjArgs(bound, self, object, NULL);
 }
 
 static PyObject *
@@ -710,8 +614,6 @@ static PyMemberDef whole_members[] = {
 static PyType_Slot whole_slots[] = {
     {Py_tp_doc, "Calls a function, and if that raises another one with the same arguments."},
     {Py_tp_new, whole_new},
-    {Py_tp_traverse, whole_traverse},
-    {Py_tp_clear, whole_clear},
     {Py_tp_dealloc, whole_dealloc},
     {Py_tp_repr, whole_repr},
     {Py_tp_descr_get, whole_get},
@@ -723,7 +625,7 @@ static PyType_Slot whole_slots[] = {
 static PyType_Spec whole_spec = {
     .name = "interlock._links._exchange.Whole",
     .basicsize = sizeof(Whole),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = whole_slots,
 };
 
@@ -731,8 +633,13 @@ static int
 add_types(PyObject *added)
 {
     PyObject *type = PyType_FromModuleAndSpec(added, &whole_spec, NULL);
+    PyObject *types = PyImport_ImportModule("types");
     int failed = type == NULL ? -1 : PyModule_AddType(added, (PyTypeObject *)type);
 
+    /* It is the same for all interpreters of the process, and lives as long. */
+    if (types == NULL || (bound = PyObject_GetAttrString(types, "MethodType")) == NULL)
+        failed = -1;
+    Py_XDECREF(types);
     Py_XDECREF(type);
     return failed;
 }
@@ -744,14 +651,9 @@ static PyMethodDef methods[] = {
      "The same, unless a module is loaded: then another function returns it."},
     {"owner_of_flow", (PyCFunction)(void (*)(void))owner_of_flow, METH_FASTCALL,
      "Return the owner that stands for what runs in this thread."},
-    {"line", (PyCFunction)(void (*)(void))line, METH_FASTCALL,
-     "Return the code of a frame, and the byte of it that runs."},
     {"ask", (PyCFunction)(void (*)(void))ask, METH_FASTCALL,
      "Send bytes; return the reply if it is nil or numbers, else what comes first of it."},
     {"packed", packed, METH_O, "Return a command of texts and numbers as bytes, or None."},
-#ifdef CLOCK_BOOTTIME
-    {"boottime", boottime, METH_NOARGS, "Return the seconds since the machine started."},
-#endif
     {"exchange", (PyCFunction)(void (*)(void))exchange, METH_FASTCALL,
      "Send bytes; return what comes first of the reply."},
     {"parse_all", (PyCFunction)(void (*)(void))parse_all, METH_FASTCALL,

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import copy
 import math
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from interlock._hints import did_you_mean
 from interlock._links.dialled import Dialled, verify_mode
-from interlock._links.dialling import in_thread
 from interlock._links.login import Login
 from interlock._links.options import TCP, TLS, UNIX, read_plain_url, read_pool, read_url
 from interlock._links.replies import unconnected
@@ -279,10 +277,6 @@ class Endpoint:
             raise failure from error
         self.seen = True
         return connection
-
-    async def connect_async(self, timeout: float) -> Dialled:
-        """Return a connection whose socket an event loop goes on with; errors as `connect`."""
-        return await in_thread(partial(self.connect, timeout, for_loop=True))
 
     def ask(self, connection: Dialled, *command: str) -> Any:
         """Return the reply to *command*; on an error, close the *connection* (of `connect`).

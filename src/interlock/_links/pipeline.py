@@ -88,7 +88,7 @@ class Pipeline(asyncio.Protocol):
             ServerUnavailableError: no connection within about *timeout* seconds.
         """
         self = cls(endpoint, timeout)
-        self._inner = inner = await endpoint.connect_async(timeout)
+        self._inner = inner = await in_thread(partial(endpoint.connect, timeout, for_loop=True))
         self._version, self._cipher, connected = inner.login_version, inner.cipher, inner.sock
         try:
             if connected is None:  # another primary was announced
@@ -161,18 +161,14 @@ class Pipeline(asyncio.Protocol):
         return reply
 
     def begin(
-        self,
-        call: Eval[object],
-        seconds: float,
-        then: Then | None = None,
+        self, call: Eval[object], seconds: float, then: Then | None = None
     ) -> asyncio.Future[object]:
         """Send *call*; return the future of its reply.
 
         If the reply is an error, pass it to `judged`. *then* is as for `send`. The other
         arguments and errors as `eval`.
         """
-        slot = self.send(call.packed or pack_evalsha(call), then)
-        return slot if seconds >= self._timeout else self.reply(slot, seconds)
+        return self._within(seconds, self.send(call.packed or pack_evalsha(call), then))
 
     async def judged(self, call: Eval[object], reply: object, seconds: float) -> object:
         """Return the outcome of *call* after its *reply*, or after the error in place of a reply.
@@ -183,7 +179,7 @@ class Pipeline(asyncio.Protocol):
             raise reply
         attempt = Attempt(call, self.refused)
         while (again := attempt.again(reply)) is not None:
-            reply = await self._send(again, seconds)
+            reply = await self._within(seconds, self.send(again))
         if isinstance(reply, ReplyError):
             error = refusal(str(reply), call, self.where, moves=self.moves, served=self.served)
             if left(error):
@@ -253,14 +249,8 @@ class Pipeline(asyncio.Protocol):
             self._check = self._loop.call_later(self._timeout, self._check_alive, self._came)
         return slot
 
-    def _send(self, packed: bytes, seconds: float) -> asyncio.Future[object]:
-        return self.reply(self.send(packed), seconds)
-
-    def reply(self, slot: asyncio.Future[object], seconds: float) -> asyncio.Future[object]:
-        """Make *slot*, of a command sent just now, fail after *seconds* without a reply.
-
-        Return *slot*. Errors as `eval`.
-        """
+    def _within(self, seconds: float, slot: asyncio.Future[object]) -> asyncio.Future[object]:
+        """Make *slot*, of a command sent just now, fail after *seconds*; return it."""
         if seconds < self._timeout:
             self._flush()  # the server's time begins here: a crowded loop is not its fault
             timer = self._loop.call_later(seconds, self._give_up, slot, seconds)

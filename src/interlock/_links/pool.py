@@ -71,7 +71,7 @@ class NodePool:
             connection = self._idle.pop()
         except IndexError:
             connection = None
-        if connection is None:
+        if connection is None:  # not above: its error would have that one in its story
             connection = self._take(timeout)
         try:
             reply = connection.eval(call, timeout)
@@ -314,12 +314,7 @@ class Pool:
         self._closed = False
         self._idle_at = 0.0
         # A single server redirects nobody: its calls need not pass through here.
-        only = topology.only
-        if only is None:
-            self.eval = self._eval
-        else:
-            pool = self._opened(only)
-            self.eval = pool.eval
+        self.eval = self._eval if topology.only is None else self._opened(topology.only).eval
 
     def open(self, pubsub: PubSub, timeout: float) -> None:
         """Learn everything that must be known of the servers; errors as `Topology.open`."""
@@ -336,29 +331,30 @@ class Pool:
         timeout: float,
         meanwhile: Callable[[], None] | None = None,
     ) -> list[object]:
-        """Run *calls*, in one write for each node, one node after another.
+        """Run *calls*, which one node serves, in one write.
 
-        Return each one's reply or `InterlockError`. Arguments as `Connection.batch`; each node has
-        the full time. An `InterlockError` that *meanwhile* raises is the reply of a node to all.
+        Return each one's reply or `InterlockError`. If another node serves one by now, that is
+        followed. Arguments as `Connection.batch`; an `InterlockError` that *meanwhile* raises is the
+        reply to all.
         """
-        groups: dict[Endpoint | None, list[int]] = {}
-        for place, call in enumerate(calls):
-            groups.setdefault(self._topology.owner(call.keys[0]), []).append(place)
-        replies: list[object] = [None] * len(calls)
-        for places in groups.values():
-            group = [calls[place] for place in places]
-            try:
-                answers = self.serving(group[0]).batch(group, timeout, meanwhile)
-            except InterlockError as error:
-                answers = [error] * len(group)
-            for place, answer in zip(places, answers, strict=True):
-                replies[place] = answer
-                if isinstance(answer, ServerUnavailableError):
-                    try:
-                        replies[place] = self.after(calls[place], answer, timeout)
-                    except InterlockError as error:
-                        replies[place] = error
-        return replies
+        if not calls:
+            return []
+        try:
+            replies = self.serving(calls[0]).batch(calls, timeout, meanwhile)
+        except InterlockError as error:
+            replies = [error] * len(calls)
+        return [
+            self.outcome(call, reply, timeout) for call, reply in zip(calls, replies, strict=True)
+        ]
+
+    def outcome(self, call: Eval[object], reply: object, timeout: float) -> object:
+        """Return the final reply or `InterlockError`: in a cluster another node may serve *call*."""
+        if not isinstance(reply, ServerUnavailableError):
+            return reply
+        try:
+            return self.after(call, reply, timeout)
+        except InterlockError as error:
+            return error
 
     def call(self, name: str) -> None:
         """Have the connections shown as *name* in CLIENT LIST from the next batch on."""

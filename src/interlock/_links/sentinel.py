@@ -24,6 +24,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core.model.foreign_text import safe
+from interlock._links.replies import understood
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -107,16 +108,10 @@ class Sentinels:
                 connection = node.connect(seconds)
                 reply = node.ask(connection, "SENTINEL", "MASTER", self.service)
                 connection.disconnect()
-                primary = self._primary(reply)
+                with understood(node.where):
+                    primary = self._primary(reply)
             except ServerUnavailableError as error:
                 failures.append(error)
-                continue
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
-                failures.append(
-                    ServerUnavailableError(
-                        f"{node.where} did not answer as a Sentinel does: {error!r}"
-                    )
-                )
                 continue
             if primary is None:
                 continue

@@ -18,7 +18,6 @@ Source: https://redis.io/docs/latest/develop/reference/sentinel-clients/.
 from __future__ import annotations
 
 import math
-import threading
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -36,11 +35,6 @@ if TYPE_CHECKING:
     from interlock._links.open_connections import Address
     from interlock._links.sentinel import Sentinels
 
-FRESH = 0.1
-"""Seconds for which an answer of the Sentinels is used.
-
-It serves all connections that are opened at about the same time.
-"""
 LOGIN = 1.0
 """Seconds after which a server that does not log us in counts as one that hangs.
 
@@ -83,9 +77,6 @@ class SentinelEndpoint(Endpoint):
 
     def after_fork(self) -> None:
         """Forget the connections of the parent process."""
-        # Reentrant: a signal handler may strike while its thread asks.
-        self._asking = threading.RLock()
-        self._found: tuple[float, Address] | None = None
         self._primary: Address | None = None
         self._epoch = 0
         self._moved_at = -math.inf
@@ -94,7 +85,7 @@ class SentinelEndpoint(Endpoint):
     def connect(self, timeout: float, *, for_loop: bool = False) -> Dialled:
         """Return a connection to the primary; arguments and errors as `Endpoint.connect`."""
         until, at = time.monotonic() + timeout, self._open.cuts
-        address = self._look_up(timeout)
+        address = self.sentinels.look_up(timeout)
         node = self._node(address)
         try:
             connection = node.connect(_patience(until), for_loop=for_loop)
@@ -104,7 +95,6 @@ class SentinelEndpoint(Endpoint):
                 raise self._demoted(node)
         except ServerUnavailableError as error:
             # The next try asks the Sentinels again, which makes sense unless there is a code.
-            self._found = None
             error.transient = error.transient or error.code is None
             raise
         self._arrived(address, at)
@@ -112,7 +102,7 @@ class SentinelEndpoint(Endpoint):
 
     def primaries(self, timeout: float) -> Sequence[Endpoint]:
         """Return the primary; errors as `Endpoint.primaries`."""
-        return [self._node(self._look_up(timeout))]
+        return [self._node(self.sentinels.look_up(timeout))]
 
     def epoch(self) -> int:
         """Return the epoch of the primary that connections lead to.
@@ -135,7 +125,6 @@ class SentinelEndpoint(Endpoint):
         former, self._primary = self._primary, address
         if former not in (None, address):
             self._moved_at = time.monotonic()
-            self._found = None
             self.sentinels.announced(address)
             self._open.cut(address)
             self.left()
@@ -147,25 +136,6 @@ class SentinelEndpoint(Endpoint):
             self.moved(address)
             self._epoch = max(self._epoch, self.sentinels.epoch_of(address))
         self.connected()
-
-    def _look_up(self, timeout: float) -> Address:
-        until = time.monotonic() + timeout
-        # If many threads connect at the same time, one asks for all. But a signal handler may have
-        # interrupted that thread, so the others do not wait for long.
-        alone = self._asking.acquire(timeout=max(timeout / 2, LEAST))
-        try:
-            address = self._fresh()
-            if address is None:
-                address = self.sentinels.look_up(until - time.monotonic())
-                self._found = (time.monotonic(), address)
-            return address
-        finally:
-            if alone:
-                self._asking.release()
-
-    def _fresh(self) -> Address | None:
-        found = self._found
-        return found[1] if found is not None and time.monotonic() - found[0] < FRESH else None
 
     def _node(self, address: Address) -> Endpoint:
         node = self._nodes.get(address)
