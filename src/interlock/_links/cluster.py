@@ -18,21 +18,21 @@ Rules:
 from __future__ import annotations
 
 import math
-import threading
-from concurrent.futures import Future
 from random import Random
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
 from interlock._core.scripts.source import question
+from interlock._links.dialling import Shared
 from interlock._links.endpoint import Endpoint
 from interlock._links.options import read_options, redact
 from interlock._links.slots import SLOTS, ask_who_serves, slot_of
-from interlock._links.topology import ONCE_MORE, Topology
+from interlock._links.topology import ONCE_MORE, Topology, done
 from interlock.errors import ConfigError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from concurrent.futures import Future
 
     from interlock._links.login import Login
     from interlock._links.replies import RedirectedError
@@ -75,7 +75,8 @@ class Cluster(Topology):
         self._nodes: dict[Address, Endpoint] = {}
         self._owners: list[Endpoint | None] = [None] * SLOTS
         self._moved_at: dict[int, float] = {}
-        self._reset()
+        self._fetching = Shared[None]("interlock-cluster")
+        self._fetched_at = -math.inf
 
     def epoch(self) -> int:
         """Return 0: the nodes themselves know the epochs of their shards."""
@@ -118,14 +119,9 @@ class Cluster(Topology):
         seeds = [template.at(node.host, int(node.port)) for node in manager.startup_nodes.values()]
         return cls(seeds, manager.address_remap)
 
-    def _reset(self) -> None:
-        # At most one entry: `setdefault` lets one caller in, wherever a signal strikes.
-        self._fetching: dict[str, Future[None]] = {}
-        self._fetched_at = float("-inf")
-
     def after_fork(self) -> None:
         """Go on in a forked child with the map that is known."""
-        self._reset()
+        self._fetched_at = -math.inf
 
     @property
     def nodes(self) -> list[Endpoint]:
@@ -201,42 +197,23 @@ class Cluster(Topology):
 
         Return a future that is done when the map is there.
         """
-        done = Future[None]()
-        fetching = self._fetching.setdefault("now", done)
-        if fetching is not done:
-            return fetching
-        if monotonic() < self._fetched_at + pause:
-            _ = self._fetching.pop("now", None)
-            done.set_result(None)
-            return done
+        if self._fetching.running("map") is None and monotonic() < self._fetched_at + pause:
+            return done(None)
         try:
-            threading.Thread(
-                target=self._fetch, args=(done,), name="interlock-cluster", daemon=True
-            ).start()
+            return self._fetching.begin("map", self._fetch)
         except RuntimeError as error:
-            self._end(
-                done,
+            self._fetched_at = monotonic()
+            return done(
                 ServerUnavailableError(
                     f"cannot ask {self.where} who serves what: {error}", transient=True
-                ),
+                )
             )
-        return done
 
-    def _fetch(self, done: Future[None]) -> None:
-        failure = None
+    def _fetch(self) -> None:
         try:
             self._update()
-        except Exception as error:  # noqa: BLE001 - the callers that wait raise it
-            failure = error
-        self._end(done, failure)
-
-    def _end(self, done: Future[None], error: Exception | None) -> None:
-        self._fetched_at = monotonic()
-        _ = self._fetching.pop("now", None)
-        if error is None:
-            done.set_result(None)
-        else:
-            done.set_exception(error)
+        finally:
+            self._fetched_at = monotonic()
 
     def _update(self) -> None:
         known = {node.address: node for node in (*self._nodes.values(), *self._seeds)}

@@ -13,8 +13,9 @@ import threading
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from copy import copy
+from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,59 +73,79 @@ async def in_thread(work: Callable[[], T]) -> T:
     return await asyncio.wrap_future(done)
 
 
+class Shared(Generic[T]):
+    """Work in threads: one for each key at a time, for all who want its result meanwhile.
+
+    No mutex: a signal handler or ``__del__`` may strike anywhere, and want the same. A forked child
+    has none of its parent's threads, so it begins its own.
+
+    Args:
+        name: that of the threads.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._running: dict[tuple[int, object], Future[T]] = {}
+
+    def running(self, key: object) -> Future[T] | None:
+        """Return the future of the work for *key* if that has begun."""
+        return self._running.get((os.getpid(), key))
+
+    def begin(self, key: object, work: Callable[[], T]) -> Future[T]:
+        """Return the future of *work*, or that of the work for *key* which has begun already.
+
+        Raises:
+            RuntimeError: there are too many threads, or the interpreter exits.
+        """
+        future = Future[T]()
+        # `setdefault` lets one caller in, wherever a signal strikes.
+        running = self._running.setdefault((os.getpid(), key), future)
+        if running is not future:
+            return running
+
+        def run() -> None:
+            try:
+                result = work()
+            except BaseException as error:  # noqa: BLE001 - those who wait raise it
+                self.leave(key, future)
+                future.set_exception(error.with_traceback(None))  # which would keep this thread
+            else:
+                self.leave(key, future)
+                future.set_result(result)
+
+        try:
+            threading.Thread(target=run, name=self._name, daemon=True).start()
+        except BaseException as error:
+            # No thread can start, or a signal struck: the next caller must be able to begin.
+            self.leave(key, future)
+            if isinstance(error, RuntimeError):
+                future.set_exception(error)
+            raise
+        return future
+
+    def leave(self, key: object, future: Future[T]) -> None:
+        """Let the next caller begin work for *key*, unless another one has begun since."""
+        if self.running(key) is future:
+            _ = self._running.pop((os.getpid(), key), None)
+
+
+_resolving = Shared[list[str]]("interlock-resolver")
+
+
 def _addresses(host: str, seconds: float) -> list[str]:
     if host == "localhost" or ":" in host or host.replace(".", "").isdigit():
         return [host]  # no name server is asked for that
-    with _asked.mutex:
-        question = _asked.questions.get(host)
-        if question is None or not question.is_alive():
-            question = _asked.questions[host] = _Question(host)
-            with suppress(RuntimeError):
-                question.start()
-    if question.ident is None:  # too many threads, or the interpreter exits
-        question.run()
-    if question.is_alive():
-        question.join(seconds)
-    if question.is_alive():
-        raise TimeoutError("timed out")
-    if question.error is not None:
-        raise copy(question.error)  # others may raise it too
-    return question.addresses.copy()
+    try:
+        resolved = _resolving.begin(host, partial(_resolve, host))
+    except RuntimeError:
+        return _resolve(host)
+    if (error := resolved.exception(seconds)) is not None:
+        raise copy(error)  # others may raise it too
+    return resolved.result().copy()
 
 
-class _Question(threading.Thread):
-    """The thread that asks for the addresses of *host*."""
-
-    def __init__(self, host: str) -> None:
-        super().__init__(name="interlock-resolver", daemon=True)
-        self._host = host
-        self.addresses: list[str] = []
-        self.error: Exception | None = None
-
-    def run(self) -> None:
-        """Ask."""
-        numeric = socket.NI_NUMERICHOST | socket.NI_NUMERICSERV
-        try:
-            found = socket.getaddrinfo(self._host, 0, type=socket.SOCK_STREAM)
-            # This also writes the interface behind an address that is good on one link only.
-            self.addresses = [socket.getnameinfo(each[4], numeric)[0] for each in found]
-        except Exception as error:  # noqa: BLE001 - those who wait raise it
-            self.error = error.with_traceback(None)  # which would keep this thread alive
-        finally:
-            _ = _asked.questions.pop(self._host, None)
-
-
-class _Asked:
-    """What is being asked, by host; a forked child begins anew."""
-
-    def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        self.questions: dict[str, _Question] = {}
-        self.mutex = threading.RLock()  # a signal handler may come in anywhere
-
-
-_asked = _Asked()
-if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
-    os.register_at_fork(after_in_child=_asked.forget)
+def _resolve(host: str) -> list[str]:
+    numeric = socket.NI_NUMERICHOST | socket.NI_NUMERICSERV
+    found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+    # This also writes the interface behind an address that is good on one link only.
+    return [socket.getnameinfo(each[4], numeric)[0] for each in found]

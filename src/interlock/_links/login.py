@@ -16,21 +16,23 @@ Rules:
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import threading
 import time
 import weakref
-from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from interlock._links.dialling import Shared
 from interlock._links.resp import pack
 from interlock.credentials import CredentialProvider
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
 
 LIMIT = 3.0
 """Seconds after which a provider that does not answer hangs."""
@@ -80,11 +82,9 @@ class Login:
         self.version = 0
         self._answer: tuple[str, ...] = ()
         self._until = 0.0
-        # At most one entry: `setdefault` lets one caller in, wherever a signal strikes. The key is
-        # the process: a forked child has none of its parent's threads.
-        self._asked: dict[int, Future[tuple[tuple[str, ...], int]]] = {}
+        self._asking = Shared[tuple[tuple[str, ...], int]]("interlock-ask")
         self._asked_at = 0.0
-        self._number = self._adopted = 0
+        self._numbers, self._adopted = itertools.count(1), 0
         self._left_behind: list[Future[tuple[tuple[str, ...], int]]] = []
         self._followers: weakref.WeakSet[Follower] = weakref.WeakSet()
         self._bell = threading.Event()
@@ -100,29 +100,17 @@ class Login:
             ServerUnavailableError: it raised, hangs, or answered with something else.
         """
         try:
-            return self._ask().result(self._patience())
+            return self._ask().result(min(SHORTLY, self.limit) if self._serves() else self.limit)
         except (NotYet, ServerUnavailableError) as error:
-            return self._former(error)
-
-    def _patience(self) -> float:
-        """Return the seconds to wait for an answer."""
-        return min(SHORTLY, self.limit) if self._serves() else self.limit
+            if self._serves():
+                return self._answer, self.version
+            if isinstance(error, ServerUnavailableError):
+                raise
+        raise self._hangs()
 
     def _serves(self) -> bool:
         """Return whether there is an answer, and no server has refused it."""
         return self.version > 0 and not self.doubted
-
-    def _former(self, error: Exception) -> tuple[tuple[str, ...], int]:
-        """Return the former answer, where *error* has come in place of a new one.
-
-        Raises:
-            ServerUnavailableError: there is none that serves.
-        """
-        if self._serves():
-            return self._answer, self.version
-        if isinstance(error, ServerUnavailableError):
-            raise error
-        raise self._hangs() from None
 
     def follow(self, follower: Follower) -> None:
         """Tell *follower* of new credentials until `leave`, or for as long as it lives."""
@@ -178,72 +166,44 @@ class Login:
             _LOGGER.warning("%s; open connections keep the former ones", error, extra=extra)
 
     def _ask(self) -> Future[tuple[tuple[str, ...], int]]:
-        process, fresh = os.getpid(), Future[tuple[tuple[str, ...], int]]()
-        self._leave_behind(process)
+        asked, now = self._asking.running(self), self._clock()
+        if asked is not None and now >= self._asked_at + self.limit:
+            # It is forgotten, unless too many hang already.
+            self._left_behind = [each for each in self._left_behind if not each.done()]
+            if len(self._left_behind) < MOST - 1:
+                self._left_behind.append(asked)
+                self._asking.leave(self, asked)
+                asked = None
+        if asked is None:
+            self._asked_at = now
         try:
-            asked = self._asked.setdefault(process, fresh)
-            if asked is fresh:
-                self._asked_at, self._number = self._clock(), self._number + 1
-                threading.Thread(
-                    target=self._answer_to,
-                    args=(process, fresh, self._number),
-                    name="interlock-ask",
-                    daemon=True,
-                ).start()
-        except BaseException as error:
-            # No thread can start, or a signal struck: the next caller must be able to ask.
-            self._forget(process, fresh)
-            if not isinstance(error, RuntimeError):
-                raise
-            fresh.set_exception(_failed(error, transient=self.version > 0))
-            return fresh
-        return asked
+            return self._asking.begin(self, self._call)
+        except RuntimeError as error:
+            raise _failed(error, transient=self.version > 0) from error
 
-    def _leave_behind(self, process: int) -> None:
-        """Forget a question that has hung for too long, unless too many hang already."""
-        asked = self._asked.get(process)
-        if asked is None or self._clock() < self._asked_at + self.limit:
-            return
-        self._left_behind = [each for each in self._left_behind if not each.done()]
-        if len(self._left_behind) < MOST - 1:
-            self._left_behind.append(asked)
-            self._forget(process, asked)
-
-    def _forget(self, process: int, asked: Future[tuple[tuple[str, ...], int]]) -> None:
-        """Let the next caller ask, unless another one has asked since."""
-        if self._asked.get(process) is asked:
-            _ = self._asked.pop(process, None)
-
-    def _answer_to(
-        self, process: int, asked: Future[tuple[tuple[str, ...], int]], number: int
-    ) -> None:
+    def _call(self) -> tuple[tuple[str, ...], int]:
+        """Call the provider; return its answer, and the version of that."""
+        number = next(self._numbers)
         try:
             answer, seconds = _read(self._provider())
-        except BaseException as error:  # noqa: BLE001 - the user's code, in a thread of ours
-            self._forget(process, asked)
-            asked.set_exception(_failed(error, transient=self.version > 0))
-            return
-        late, self._adopted = number < self._adopted, max(number, self._adopted)
-        if not late:  # else a newer question was answered before
+        except BaseException as error:
+            raise _failed(error, transient=self.version > 0) from error
+        if number > self._adopted:  # else a newer call was answered before
+            self._adopted = number
             self._until = self._clock() + seconds * EARLY
-        if not late and answer != self._answer:
-            self._answer = answer
-            self.version += 1
-            if self._kept():
-                self._bell.set()
-        self._forget(process, asked)
-        asked.set_result((answer, self.version))
-
-    def rests_for(self, pause: float) -> float:
-        """Return the seconds until the next `turn`: at most *pause*."""
-        return min(pause, max(self._until - self._clock(), TICK))
+            if answer != self._answer:
+                self._answer = answer
+                self.version += 1
+                if self._kept():
+                    self._bell.set()
+        return answer, self.version
 
     def rest(self, pause: float) -> bool:
         """Wait for *pause* seconds, the next `turn`, a change or a leave.
 
         Return whether a follower is left. If none is, the thread that keeps this may end.
         """
-        _ = self._bell.wait(self.rests_for(pause))
+        _ = self._bell.wait(min(pause, max(self._until - self._clock(), TICK)))
         self._bell.clear()
         if len(self._followers):
             return True
@@ -321,8 +281,6 @@ def _read(answer: object) -> tuple[tuple[str, ...], float]:
 
 def _failed(error: BaseException, *, transient: bool) -> ServerUnavailableError:
     why = str(error) if isinstance(error, InterlockError) else f"{type(error).__name__}: {error}"
-    failure = ServerUnavailableError(
+    return ServerUnavailableError(
         f"the credentials did not come: {why}", code="CREDENTIALS", transient=transient
     )
-    failure.__cause__ = error
-    return failure

@@ -80,9 +80,7 @@ class Topology:
         Return a future that is done when that is known.
         """
         del pause
-        done = Future[None]()
-        done.set_result(None)
-        return done
+        return done(None)
 
     def nobody(self, key: str) -> ServerUnavailableError:
         """Return the error for a *key* that no node is known to serve: a single server does."""
@@ -94,6 +92,16 @@ class Topology:
 
     def after_fork(self) -> None:
         """Go on in a forked child with the map that is known."""
+
+
+def done(error: Exception | None) -> Future[None]:
+    """Return a future that is done, perhaps with *error*."""
+    future = Future[None]()
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)
+    return future
 
 
 def topology_of(servers: Endpoint | Topology) -> Topology:
