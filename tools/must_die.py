@@ -478,7 +478,7 @@ MUTANTS = (
     _m(42, "a connection that owes a reply is used again", "_links.pool:NodePool.failed",
        Value("usable", "True", which=0)),
     _m(43, "credentials are asked for once", "_links.login:Login.turn",
-       Condition("self _clock self _until", "False")),
+       Condition("time monotonic self _until", "False")),
     _m(43, "a provider that failed is asked no more", "_links.dialling:Shared.begin",
        Call("leave", "None", which=0)),
     _m(44, "a failover sets tokens back", "_core/parts/draw",

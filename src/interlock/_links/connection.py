@@ -19,7 +19,7 @@ from __future__ import annotations
 import socket
 from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from interlock._links.exchange import encrypts, methods_for
 from interlock._links.replies import left, maybe_tls, refusal
@@ -45,7 +45,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from interlock._core.model.effects import Eval
-    from interlock._links.endpoint import Origin
+    from interlock._links.dialled import Dialled
+    from interlock._links.endpoint import Endpoint
+    from interlock._links.sentinel import Sentinels
 
 _LIBRARY = (("SETINFO", "LIB-NAME", "interlock"), ("SETINFO", "LIB-VER", __version__))
 TICK = 0.05
@@ -81,7 +83,7 @@ class Connection:
         ServerUnavailableError: no connection within about *timeout*.
     """
 
-    def __init__(self, endpoint: Origin, timeout: float) -> None:
+    def __init__(self, endpoint: Endpoint | Sentinels, timeout: float) -> None:
         self._endpoint = endpoint
         self.where = endpoint.where
         self.moves = endpoint.moves
@@ -90,9 +92,9 @@ class Connection:
         self.name = ""
         self._wait_command: WaitCommand | None = None
         self._login = endpoint.login
-        self._inner: Any = endpoint.connect(timeout)
+        self._inner: Dialled = endpoint.connect(timeout)
         self._version: int = self._inner.login_version
-        self._socket: socket.socket = self._inner.sock
+        self._socket = cast("socket.socket", self._inner.sock)
         self._received = Replies()
         self._timeout = -1.0
         self._in_c = False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from interlock._hints import did_you_mean
 from interlock._links.dialled import Dialled, verify_mode
@@ -37,24 +37,6 @@ def _meant(unknown: str, known: Iterable[str]) -> str:
     if unknown in TLS:
         return "it is for TLS, so write rediss in place of redis in the URL"
     return did_you_mean(unknown, {*known, *_OURS})
-
-
-class Origin(Protocol):
-    """A source of blocking connections."""
-
-    where: str
-    moves: bool
-    served: bool
-    refused: dict[str, str]
-
-    @property
-    def login(self) -> Login | None:
-        """What knows the credentials if they may change."""
-        ...
-
-    def connect(self, timeout: float) -> Any:
-        """Return a connection that is logged in; errors as `Endpoint.connect`."""
-        ...
 
 
 class Endpoint:

@@ -67,15 +67,13 @@ class Login:
 
     Args:
         provider: an object with `get_credentials`, or a function that returns the same.
-        clock: returns the seconds of the time in which answers end.
 
     Attributes:
         limit: seconds after which a provider that does not answer hangs.
         version: grows with each other answer; 0 before the first.
     """
 
-    def __init__(self, provider: Any, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, provider: Any) -> None:
         given = isinstance(provider, CredentialProvider)
         self._provider: Callable[[], object] = provider.get_credentials if given else provider
         self.limit = LIMIT
@@ -166,7 +164,7 @@ class Login:
             _LOGGER.warning("%s; open connections keep the former ones", error, extra=extra)
 
     def _ask(self) -> Future[tuple[tuple[str, ...], int]]:
-        asked, now = self._asking.running(self), self._clock()
+        asked, now = self._asking.running(self), time.monotonic()
         if asked is not None and now >= self._asked_at + self.limit:
             # It is forgotten, unless too many hang already.
             self._left_behind = [each for each in self._left_behind if not each.done()]
@@ -190,7 +188,7 @@ class Login:
             raise _failed(error, transient=self.version > 0) from error
         if number > self._adopted:  # else a newer call was answered before
             self._adopted = number
-            self._until = self._clock() + seconds * EARLY
+            self._until = time.monotonic() + seconds * EARLY
             if answer != self._answer:
                 self._answer = answer
                 self.version += 1
@@ -203,7 +201,7 @@ class Login:
 
         Return whether a follower is left. If none is, the thread that keeps this may end.
         """
-        _ = self._bell.wait(min(pause, max(self._until - self._clock(), TICK)))
+        _ = self._bell.wait(min(pause, max(self._until - time.monotonic(), TICK)))
         self._bell.clear()
         if len(self._followers):
             return True
@@ -225,16 +223,16 @@ class Login:
             the provider gave no answer: empty if it did, None if it was not asked.
         """
         failure = None
-        if self._clock() >= self._until:
+        if time.monotonic() >= self._until:
             try:
                 failure = ""
                 _ = self._ask().result(self.limit)
             except NotYet:
                 failure = str(self._hangs())
-                self._until = self._clock() + 1.0
+                self._until = time.monotonic() + 1.0
             except ServerUnavailableError as error:
                 failure = str(error)
-                self._until = self._clock() + 1.0
+                self._until = time.monotonic() + 1.0
         pause = TICK if told != self.version else min(pause * 2, LOOK)
         told = self.version
         for follower in self._all():

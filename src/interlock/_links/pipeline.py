@@ -78,7 +78,7 @@ class Pipeline(asyncio.Protocol):
         self._cipher: Cipher | None = None
         self._login = endpoint.login
         self._version = self._logging_in = 0
-        self._transport: asyncio.Transport | _Sealed
+        self._transport: asyncio.Transport
 
     @classmethod
     async def open(cls, endpoint: Endpoint, timeout: float) -> Pipeline:
@@ -94,8 +94,7 @@ class Pipeline(asyncio.Protocol):
             if connected is None:  # another primary was announced
                 raise ConnectionResetError("it was closed")
             connected.setblocking(False)
-            sealed = self if self._cipher is None else _Sealed(self, self._cipher)
-            _ = await self._loop.create_connection(lambda: sealed, sock=connected)
+            _ = await self._loop.create_connection(lambda: self, sock=connected)
         except OSError as error:
             raise endpoint.unconnected(error) from error
         if self._login is not None:
@@ -240,7 +239,7 @@ class Pipeline(asyncio.Protocol):
                 if not more and (not under_way or (gathered >= FEW and gathered >= under_way)):
                     self._flush()
             else:
-                self._transport.write(packed)
+                self._transport.write(packed if self._cipher is None else self._cipher.seal(packed))
         except BaseException:
             # A Ctrl-C struck. Slots and commands may not match any more.
             self._die("a command was interrupted while it was sent")
@@ -263,7 +262,8 @@ class Pipeline(asyncio.Protocol):
             if self._ended:
                 return
             if out:
-                self._transport.write(b"".join(out))
+                packed = b"".join(out)
+                self._transport.write(packed if self._cipher is None else self._cipher.seal(packed))
         except BaseException:
             # A Ctrl-C struck. Commands may never be written, and their replies would be others'.
             self._die("commands were interrupted while they were sent")
@@ -286,11 +286,17 @@ class Pipeline(asyncio.Protocol):
         self._guard_reads(transport)
         self._transport = cast("asyncio.Transport", transport)
 
-    def seal(self, between: _Sealed) -> None:
-        """Write to *between* in place of the transport."""
-        self._transport = between
-
     def data_received(self, data: bytes) -> None:
+        """Take what the server has sent."""
+        if self._cipher is not None:
+            try:
+                data = self._cipher.open(data)
+            except OSError as error:
+                self.connection_lost(error)
+                return
+        self._take(data)
+
+    def _take(self, data: bytes) -> None:
         """Put each reply into the slot whose turn it is."""
         try:
             replies, slots = self._replies.read(data), self._slots
@@ -355,33 +361,6 @@ class Pipeline(asyncio.Protocol):
         return ServerUnavailableError(
             f"lost the connection to {self.where}: {why}", sent=True, transient=True
         )
-
-
-class _Sealed(asyncio.Protocol):
-    """What is between an encrypted connection and its socket."""
-
-    def __init__(self, inner: Pipeline, cipher: Cipher) -> None:
-        self._inner, self._cipher = inner, cipher
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        connected = cast("asyncio.Transport", transport)
-        self._write, self.abort = connected.write, connected.abort
-        self._inner.connection_made(connected)
-        self._inner.seal(self)
-
-    def write(self, data: bytes) -> None:
-        self._write(self._cipher.seal(data))
-
-    def data_received(self, data: bytes) -> None:
-        try:
-            opened = self._cipher.open(data)
-        except OSError as error:
-            self._inner.connection_lost(error)
-        else:
-            self._inner.data_received(opened)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._inner.connection_lost(exc)
 
 
 def _fail(slot: asyncio.Future[object], error: ServerUnavailableError) -> None:

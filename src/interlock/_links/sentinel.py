@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from interlock._core.model.foreign_text import safe
 from interlock._links.replies import understood
@@ -30,6 +30,7 @@ from interlock.errors import ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from interlock._links.dialled import Dialled
     from interlock._links.endpoint import Endpoint
     from interlock._links.open_connections import Address
 
@@ -76,7 +77,7 @@ class Sentinels:
         """The Sentinels; the one that answered last comes first."""
         return self._nodes
 
-    def connect(self, timeout: float) -> Any:
+    def connect(self, timeout: float) -> Dialled:
         """Return a connection to a Sentinel that answers.
 
         Raises:
