@@ -100,7 +100,7 @@ def test_a_fork_in_the_middle_of_anything(redis_url: str) -> None:
     with subprocess.Popen(
         [
             *(sys.executable, "-W", "ignore::DeprecationWarning", "-c"),
-            textwrap.dedent(CHILD).replace("LEAST", "5"),
+            textwrap.dedent(CHILD).replace("LEAST", "4"),
             redis_url,
             *("=".join(each) for each in sorted(OF_MODULES)),
         ],

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
     from interlock._links.dialled import Dialled
     from interlock._links.endpoint import Endpoint
-    from interlock._links.open_connections import Address
 
+Address = tuple[str, int]
+"""Host and port."""
 LEAST = 0.01
 """Seconds for a server whose time is up."""
 _UNKNOWN: Address = ("", 0)
