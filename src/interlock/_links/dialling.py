@@ -1,8 +1,9 @@
-"""Connecting in time, also while a name server gives no answer.
+"""Connecting in time, also while a name server gives no answer; and other questions in threads.
 
 The system's resolver takes as long as it likes: 5 s and more for each name server that is silent.
 Nothing can interrupt it, so another thread asks it, and is left behind when the time is up. All who
 need the same name meanwhile wait for that thread, so there is never more than one for each name.
+The same is done for credentials, and for the map of a cluster (`Shared`).
 """
 
 from __future__ import annotations
