@@ -287,18 +287,10 @@ class Pipeline(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Take what the server has sent."""
-        if self._cipher is not None:
-            try:
-                data = self._cipher.open(data)
-            except OSError as error:
-                self.connection_lost(error)
-                return
-        self._take(data)
-
-    def _take(self, data: bytes) -> None:
         """Put each reply into the slot whose turn it is."""
         try:
+            if self._cipher is not None:
+                data = self._opened(self._cipher, data)
             replies, slots = self._replies.read(data), self._slots
             self._came += len(replies)
             for reply in replies:
@@ -323,6 +315,14 @@ class Pipeline(asyncio.Protocol):
             # A Ctrl-C struck. A reply may be lost, and each later one would be another's.
             self._die("it was interrupted while replies were read")
             raise
+
+    def _opened(self, cipher: Cipher, sealed: bytes) -> bytes:
+        """Return what the server has sent as *sealed*; nothing if that ends the connection."""
+        try:
+            return cipher.open(sealed)
+        except OSError as error:
+            self.connection_lost(error)
+            return b""
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Give every slot an error."""
