@@ -20,9 +20,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core.model.foreign_text import safe
+from interlock._links.dialling import in_thread
 from interlock._links.replies import FULL, TOO_MANY, error_code, left, maybe_tls, refusal
 from interlock._links.resp import (
     Attempt,
