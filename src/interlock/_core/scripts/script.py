@@ -89,6 +89,8 @@ def pair(reply: object) -> tuple[object, object]:
 
 def kept(reply: object) -> list[bool]:
     """Read a list of 1 and 0 as booleans."""
+    if reply == [1]:
+        return [True]  # at once: an extension ends here
     return [done(item) for item in many(reply)]
 
 
