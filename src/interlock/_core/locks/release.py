@@ -111,7 +111,10 @@ class Release(Step[None]):
         if not answer:
             return False
         if self._depth == 0:
-            session.released(hold)
+            if hold.asking or hold.resent or hold.place is not None or session.events.observed:
+                session.released(hold)
+            else:
+                hold.over = ENDED  # last: whoever is interrupted before releases it once more
         return True
 
     def rest(self, failure: Exception | None) -> Op[None]:
