@@ -16,7 +16,6 @@ from tests.support.patience import wait_until
 import interlock
 import interlock.asyncio
 from interlock._core.locks import red_lock, together
-from interlock._core.locks.composite import CompositeHold
 from interlock._core.locks.multi_lock import MultiLock
 from interlock._core.locks.red_lock import RedLock
 from interlock._drivers.flow import current_owner
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     import redis
+
+    from interlock._core.locks.composite import CompositeHold
 
 PROMPT = 2.5
 """Seconds for what takes milliseconds; no lease and no poll helps within that time."""
@@ -165,18 +166,18 @@ def test_a_round_just_before_the_end_of_an_acquire_takes_no_part(
     client: interlock.Client, other: interlock.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was acquired long before the last member is not taken for what nobody acquires."""
-    lock, (last,), ended = multi(client), locks(other, "c"), CompositeHold.stop_listening
+    lock, (last,), keep = multi(client), locks(other, "c"), MultiLock.keep
 
-    def ends(hold: CompositeHold) -> None:
-        session = hold.lock.session
+    def keeps(self: MultiLock, hold: CompositeHold) -> bool:
+        enough, session = keep(self, hold), hold.lock.session
         for part in hold.parts:
             part.sent_at -= 40  # more than a third of the lease ago
         _ = session.watchdog._round(session.clock())
-        ended(hold)
+        return enough
 
     assert last.acquire()
     threading.Timer(0.2, last.hold.release).start()
-    monkeypatch.setattr(CompositeHold, "stop_listening", ends)
+    monkeypatch.setattr(MultiLock, "keep", keeps)
     assert lock.acquire(timeout=20)
     assert lock.hold.valid
     lock.release()

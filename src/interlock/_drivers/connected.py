@@ -18,7 +18,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Self
 
 from interlock._core.model.foreign_text import safe
-from interlock._core.model.hold import ENDED, Hold
+from interlock._core.model.hold import ENDED, LOST, Hold
 from interlock._core.model.names import GRANT
 from interlock._core.upkeep.session import Outside, Session
 from interlock._drivers.background.callbacks import call_user, notify_loss
@@ -268,17 +268,21 @@ def _outside(
 
 
 def _tell_loss(hold: Hold) -> None:
-    session, reason = hold.lock.session, hold.reason or hold.expiry_reason()
-    failure = session.watchdog.failure_of(hold)
-    if reason == "unreachable past validity" and failure:
-        hold.detail = f"the last renewal failed: {failure}"
-    session.events.lost(hold, reason)
+    if not hold.parts:  # else observers were told of these
+        session, reason = hold.lock.session, hold.reason or hold.expiry_reason()
+        failure = session.watchdog.failure_of(hold)
+        if reason == "unreachable past validity" and failure:
+            hold.detail = f"the last renewal failed: {failure}"
+        session.events.lost(hold, reason)
     while hold.listeners:
         try:
             listener = hold.listeners.pop(0)
         except IndexError:  # somebody does not listen any more
-            return
+            break
         notify_loss(listener)
+    for whole in hold.wholes():
+        if whole.over is LOST:
+            _tell_loss(whole)
 
 
 def _tell_forgotten(hold: Hold) -> None:

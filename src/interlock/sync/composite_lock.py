@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interlock._core.locks import multi_lock, red_lock
+from interlock._misuse import warn
 from interlock.errors import ConfigError
 from interlock.sync.election import Election
 from interlock.sync.lock import Lock
@@ -63,6 +64,8 @@ class RedLock(Lock):
         self, *locks: Lock, timeout: Duration | None = None, lease: Duration | None = None
     ) -> None:
         core, driver, drivers = _joined(red_lock.RedLock, locks)
+        if weakness := core.weakness():
+            warn(weakness, UserWarning)
         super().__init__(driver, core, timeout=timeout, lease=lease)
         # The clients of all members are in use as long as this is.
         self._drivers = drivers

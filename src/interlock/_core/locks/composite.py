@@ -15,14 +15,13 @@ Source: RedissonMultiLock, Redisson 4.7.0.
 
 from __future__ import annotations
 
-import weakref
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from interlock._core.locks.base import Acquire, Lock, let_go, note_entered
 from interlock._core.locks.errors import ended_error, lost_error
 from interlock._core.locks.release import Extend, Release, depth_of, last_by_hand
-from interlock._core.locks.together import at_once
-from interlock._core.model.effects import GRACE, Wait, begun, performed
+from interlock._core.locks.together import Enough, at_once
+from interlock._core.model.effects import GRACE, LATE, Gather, begun, performed
 from interlock._core.model.hold import ENDED, LEAST, LOST, OPEN, Hold
 from interlock._core.scripts.locks import FREED, LEFT_ALONE, LockStatus
 from interlock.errors import (
@@ -39,21 +38,12 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Eval, Op
     from interlock._core.model.hold import Owner
-    from interlock._core.upkeep.session import Session
     from interlock.errors import LossReason
 
-LOOK = 0.1
-"""Seconds between two looks of a release whether the background has carried it through."""
 PAST = 0.0
 """The deadline of one try."""
 FAILURES = ServerUnavailableError, WrongTypeError, HoldLostError, ReplicationError
 """Errors that concern one server, or the hold there."""
-
-
-class _Acquiring:
-    """Lives as long as the operation that acquires."""
-
-    __slots__ = ("__weakref__",)
 
 
 def _of_parts(read: Callable[[CompositeHold], object]) -> Any:
@@ -62,42 +52,20 @@ def _of_parts(read: Callable[[CompositeHold], object]) -> Any:
 
 
 class CompositeHold(Hold):
-    """A hold of several members.
+    """A hold of several members: what other holds know of themselves is known by its parts.
 
     Attributes:
         parts: what it is made of; some of them may have ended.
-        steps: the acquires of its parts while it is acquired. They keep its owner alive.
-        listener: stands in a line of this client for it, while it waits for messages.
+        steps: the acquires of its parts, until it is held.
     """
 
-    __slots__ = ("_acquiring", "_over", "listener", "parts", "steps")
+    __slots__ = ("_over", "parts", "steps")
     parts: Sequence[Hold]  # pyright: ignore[reportIncompatibleVariableOverride]
     lock: Composite  # pyright: ignore[reportIncompatibleVariableOverride]
     steps: Sequence[Acquire]
 
-    def made(self, lock: Composite, owner: Owner, lease: float, renewed: bool) -> CompositeHold:
-        self.parts, self.steps = (), ()
-        self.listener: Hold | None = None
-        self._over: str | None = None
-        self._acquiring: weakref.ref[_Acquiring] | None = None
-        _ = self.of(lock, owner.reference, "", lease, renewed)
-        return self
-
-    def acquired_while(self) -> _Acquiring:
-        """Return what the operation that acquires it keeps; without that it is nobody's yet."""
-        acquiring = _Acquiring()
-        self._acquiring = weakref.ref(acquiring)
-        return acquiring
-
     def _living(self) -> list[Hold]:
         return [part for part in self.parts if part.over is None and self in part.entries]
-
-    # What other holds keep: most of it is known by the parts.
-
-    @_of_parts
-    def packed(self) -> str:
-        """The ids of all parts, as arguments of one command."""
-        return "".join([part.packed for part in self.parts])
 
     @property
     def over(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -123,20 +91,20 @@ class CompositeHold(Hold):
         ends = sorted([part.valid_until for part in self._living()], reverse=True)
         return ends[self.lock.needed - 1] if len(ends) >= self.lock.needed else 0.0
 
+    def _lost_part(self) -> Hold | None:
+        """Return the part that tells why it is lost: one released by force, if there is one."""
+        lost = [part for part in self.parts if part.reason is not None]
+        return min(lost, key=lambda part: part.reason != "force-released", default=None)
+
     @_of_parts
     def reason(self) -> LossReason | None:
-        """Why a part was lost: released by force, if one is known to be."""
-        reasons: list[LossReason] = [part.reason for part in self.parts if part.reason is not None]
-        if "force-released" in reasons:
-            return "force-released"
-        return next(iter(reasons), None)
+        """Why a part was lost."""
+        return getattr(self._lost_part(), "reason", None)
 
     @_of_parts
     def detail(self) -> str:
         """What is known besides of that."""
-        reason = self.reason
-        known = [part.detail for part in self.parts if part.detail and part.reason == reason]
-        return next(iter(known), "")
+        return getattr(self._lost_part(), "detail", "")
 
     @property
     def holder(self) -> str:
@@ -157,74 +125,40 @@ class CompositeHold(Hold):
             part.end_by(time)
 
     def kept(self) -> bool:
-        """Return whether it is held, or has ended, and a part is left to be released."""
-        left = self._over is LOST or any(part.owned() for part in self.parts)
-        return left and bool(self.entries) and self._over is not ENDED
+        """Return whether it is held, or lost, or a part is left to be released."""
+        return bool(self.entries) and (self.over is not ENDED or bool(self._living()))
 
     def claimed(self) -> bool:
         """Return whether somebody is left who can release it, or still acquires it."""
-        acquiring = self._acquiring
-        return (acquiring is not None and acquiring() is not None) or super().claimed()
-
-    def listen(self, callback: Callable[[], object]) -> bool:
-        """Call *callback* once when it is lost; return False if it is."""
-        for part in self.parts:
-            if part.listeners is None or self.tell not in part.listeners:
-                _ = part.listen(self.tell)
-        return super().listen(callback)
-
-    def tell(self) -> None:
-        """Call those who listen if it is lost: a part is, or its release has found out."""
-        while self.over is LOST and self.listeners:
-            try:
-                listener = self.listeners.pop(0)
-            except IndexError:  # another thread tells them, too
-                return
-            _ = listener()
+        if self.entries:
+            return super().claimed()
+        owner = self.owner()
+        return self._over is None and owner is not None and not owner.ended()
 
     # How it ends.
 
-    def unheard(self) -> None:
-        """Have its parts call it no more: they may be held for longer."""
-        if self.listeners is not None:
-            for part in self.parts:
-                part.unlisten(self.tell)
-
     def lose(self) -> HoldLostError:
         """Give back what is left of it, now that its owner hears of the loss; return that error."""
-        error, reason = lost_error(self), self.reason
-        for part in self.parts:
-            if part.over is LOST and part.reason == reason:
-                error.args = (f"{self.lock!r} was lost: {lost_error(part)}",)
-                break
+        error, part = lost_error(self), self._lost_part()
+        if part is not None:
+            error.args = (f"{self.lock!r} was lost: {lost_error(part)}",)
         self.give_back()
         self._over = LOST
-        self.tell()
+        self.lock.session.outside.tell_loss(self)
         return error
 
     def give_up_parts(self) -> None:
-        """Take it out of its parts, and end those that nobody else has entered; no I/O."""
-        self.stop_listening()
+        """End it, and those parts that nobody else has entered; no I/O."""
         self.give_back()
         self._over = self._over or ENDED
 
     def give_back(self) -> None:
-        """End all parts, also those of a try in vain; no I/O, and repeatable."""
+        """Take it out of all parts, also those of a try in vain; no I/O, and repeatable."""
         for step in self.steps:
             step.give_up()
-        self.unheard()
         for part in self.parts:
             if part.leave(self) or not part.entries:
                 part.lock.session.give_up(part)
-                part.leave_owner()
-
-    def stop_listening(self) -> None:
-        """Leave the line in which it waits; who stands there next looks if this one was to."""
-        listener = self.listener
-        if listener is not None:
-            listener.over = ENDED
-            listener.lock.session.queues.forget(listener)
-            self.listener = None
 
 
 class Composite(Lock):
@@ -260,6 +194,9 @@ class Composite(Lock):
         self.reentrant = all(member.reentrant for member in self.members)
         self.token_source = None
 
+    def renewing(self, group: Sequence[Hold], lease: float) -> Any:
+        """Return None: each part has a renewal of its own."""
+
     def excludes(self, hold: Any) -> bool:
         if self.spare:
             return super().excludes(hold)
@@ -267,7 +204,9 @@ class Composite(Lock):
 
     def new_hold(self, owner: Owner, lease: float | None) -> CompositeHold:
         lasts = self.session.options.lease if lease is None else lease
-        return CompositeHold().made(self, owner, lasts, lease is None)
+        hold = CompositeHold()
+        hold.parts, hold.steps = (), ()
+        return hold.of(self, owner.reference, "", lasts, lease is None)
 
     def patience(self, lease: float | None = None) -> float | None:
         """Return how many seconds each answer may take; None: until an outage is over."""
@@ -278,12 +217,10 @@ class Composite(Lock):
         """Return the error for too few available members; *failures* says why, by member."""
         return next(iter(failures.values()))
 
-    def obtain(
-        self, hold: CompositeHold, deadline: float, failure: Exception | None, *, tried: bool
-    ) -> Op[bool]:
+    def obtain(self, hold: CompositeHold, deadline: float, failure: Exception | None) -> Op[bool]:
         """Acquire *hold*; return whether it is held.
 
-        If its parts were *tried*, all by one script, that was refused, or ended with *failure*.
+        If it has parts, one script tried to take all; that was refused, or ended with *failure*.
         """
         raise NotImplementedError
 
@@ -294,28 +231,19 @@ class Composite(Lock):
         del hold, deadline
         return None
 
-    def ask_all(self, hold: CompositeHold, needed: int | None = None) -> Op[list[Any]]:
-        """Try to acquire all parts at once; return for each its hold, None or an error.
+    def ask_all(self, hold: CompositeHold) -> Op[list[Any]]:
+        """Try to acquire all parts at once; return for each whether it is held, or an error.
 
-        With *needed*, so many grants decide, and the others need not come.
+        If some may be missing, enough grants decide, and the other replies need not come.
         """
         owner: Any = hold.owner()  # which acquires just now
-        seconds, lease = self.patience(hold.lease), None if hold.renewed else hold.lease
-        hold.steps = [Acquire().of(each, owner, PAST, lease, hold) for each in self.members]
-        calls = [step.begin() for step in hold.steps]
-        ops: list[tuple[Session, Op[Any]]] = []
-        for member, step, begun_with in zip(self.members, hold.steps, calls, strict=True):
-            part, call = step.hold, begun_with
-            if call is None and seconds is not None and part is not None:
-                # It is not slowed by what this client has left there; that may refuse it.
-                part.ask(self.session.clock())
-                call = member.confirmed(member.call(part, part.lease, 1), part)
-            ops.append((member.session, begun(step, call)))
-        outcomes = yield from at_once(ops, seconds, needed)
-        for step, outcome in zip(hold.steps, outcomes, strict=True):
-            if step.hold is not None and not getattr(outcome, "sent", True):
-                step.hold.asking = False
-        return outcomes
+        lease = None if hold.renewed else hold.lease
+        steps = hold.steps = [Acquire().of(each, owner, PAST, lease, hold) for each in self.members]
+        calls = [_first_try(step) for step in steps]
+        asked = [(each.session, call) for each, call in zip(self.members, calls, strict=True)]
+        enough = Enough(calls, self.needed) if self.spare else None
+        replies = yield from Gather(asked, enough, self.patience(hold.lease))
+        return [_outcome(*each) for each in zip(steps, calls, replies, strict=True)]
 
     def failures(self, outcomes: Sequence[object]) -> dict[str, InterlockError]:
         """Return the errors of servers and of the holds there, by member and server.
@@ -340,41 +268,30 @@ class Composite(Lock):
         for step in hold.steps:
             if step.hold not in granted:
                 step.give_up()
-        hold.parts = granted
-        hold.steps = ()
+        hold.parts, hold.steps = granted, ()
         return True
 
     def free(self, hold: CompositeHold) -> Op[None]:
         """Release what the last try for *hold* has left, or soon leave that to the background."""
         parts = [step.hold for step in hold.steps if step.hold is not None]
         left = [part for part in parts if part in part.lock.session.garbage.dead]
-        if left:
-            yield from at_once([(part.lock.session, let_go(part)) for part in left], GRACE)
+        yield from at_once([(part.lock.session, let_go(part)) for part in left], GRACE)
 
     # What is done with a hold.
 
-    def leave_all(
-        self, hold: CompositeHold, began: float
-    ) -> tuple[Sequence[Hold], Eval[list[int]] | None] | None:
-        """Close all parts of *hold*, if one script releases them; return what they were, and it."""
+    def leave_all(self, hold: CompositeHold, began: float) -> Eval[list[int]] | None:
+        """Close the parts of *hold*, which are its parts then; return the script that releases them.
+
+        Return None if they are to be left and released one by one.
+        """
         del hold, began
         return None
-
-    def enter_again(self, hold: CompositeHold, lease: float | None) -> Op[None]:
-        """Have *hold*, which was entered again, last for *lease* seconds, or be renewed."""
-        if lease is None and hold.renewed:
-            return
-        yield from self.extend_parts(hold, self.session.options.lease if lease is None else lease)
-        if lease is None:
-            for part in hold.parts:
-                part.renewed = True
-            hold.renewed = True
 
     def extend_parts(self, hold: CompositeHold, lease: float) -> Op[None]:
         """Keep enough parts of *hold* for at least *lease* seconds."""
         parts = [part for part in hold.parts if part.over is None]
         ops = [(part.lock.session, performed(Extend(part, lease))) for part in parts]
-        outcomes = yield from at_once(ops, self.patience(lease))
+        outcomes = yield from at_once(ops, self.patience(lease), len(parts) - self.needed)
         failures = [outcome for outcome in outcomes if isinstance(outcome, InterlockError)]
         if hold.over is LOST:
             raise hold.lose()
@@ -383,7 +300,7 @@ class Composite(Lock):
 
     def _all(self, ops: Sequence[Op[Any]]) -> Op[list[Any]]:
         asked = [(member.session, op) for member, op in zip(self.members, ops, strict=True)]
-        return at_once(asked, self.patience())
+        return at_once(asked, self.patience(), self.spare)
 
     def _enough(self, ops: Sequence[Op[Any]]) -> Op[list[Any]]:
         outcomes = yield from self._all(ops)
@@ -398,34 +315,32 @@ class Composite(Lock):
         failures = self.failures(outcomes)
         known = [each for each in outcomes if isinstance(each, LockStatus)]
         remaining = [each.remaining for each in known if each.remaining is not None]
-        if len(remaining) <= self.spare:
-            if len(remaining) + len(failures) > self.spare:
-                raise self.unavailable(failures)
-            return LockStatus(None, {})
-        return LockStatus(sorted(remaining, reverse=True)[self.spare], {})
+        if len(remaining) > self.spare:
+            return LockStatus(sorted(remaining, reverse=True)[self.spare], {})
+        if len(remaining) + len(failures) > self.spare:
+            raise self.unavailable(failures)
+        return LockStatus(None, {})
 
     def depth_of(self, hold: Hold) -> Op[int]:
         """Return how deep *hold* is, if enough servers have their parts; else 0.
 
         A part whose server cannot be reached counts as long as it is valid.
         """
-        owner = hold.owner()
-        if owner is None:
-            return 0
+        owner: Any = hold.owner()  # who asks
         yield from self._enough([depth_of(member, owner) for member in self.members])
         return hold.depth if hold.valid(self.session.clock()) else 0
 
     def present_holder(self) -> Op[tuple[Lock, str | None]]:
-        """Return a member that is held, and who holds it; by another client, if there is such a one."""
+        """Return a member that is held, and who holds it, if one is."""
         outcomes = yield from self._all([member.present_holder() for member in self.members])
-        found: list[tuple[Lock, str | None]] = [
-            each for each in outcomes if not isinstance(each, InterlockError)
-        ]
-        held = [(lock, holder) for lock, holder in found if holder is not None]
-        foreign = [each for each in held if not each[0].session.events.held_by(each[1])]
-        return next(iter([*foreign, *held]), (self.members[0], None))
+        for found in outcomes:
+            if not isinstance(found, InterlockError) and found[1] is not None:
+                return found[0], found[1]
+        return self.members[0], None
 
-    def break_members(self, holder: str | None = None, reason: str = "") -> Op[bool]:
+    def breaking(  # pyright: ignore[reportIncompatibleVariableOverride]
+        self, holder: str | None = None, reason: str = ""
+    ) -> Op[bool]:
         """Free every member, whoever holds it; return whether any was locked.
 
         Raises:
@@ -441,6 +356,36 @@ class Composite(Lock):
 
 def _sort_key(member: Lock) -> tuple[str, str, str]:
     return member.session.outside.database, member.key, member.kind
+
+
+def _first_try(step: Acquire) -> Eval[Any]:
+    """Begin *step*; return its first command, which nothing goes before.
+
+    What this client has left at the lock may refuse it, and does not slow it.
+    """
+    call, hold = step.begin(), step.hold
+    assert hold is not None
+    if call is None:
+        hold.ask(hold.lock.session.clock())
+        call = hold.lock.confirmed(hold.lock.call(hold, hold.lease, 1), hold)
+    return call
+
+
+def _outcome(step: Acquire, call: Eval[Any], reply: Any) -> object:
+    """Return whether *step* has acquired by the *reply* to its *call*, or an error; else give it up."""
+    outcome: object = reply
+    if reply is LATE:
+        outcome = ServerUnavailableError("enough others came before", sent=True)
+    elif not isinstance(reply, Exception):
+        try:
+            outcome = step.done(call.script.decode(reply))
+        except InterlockError as error:
+            outcome = error
+    elif step.hold is not None and not getattr(reply, "sent", False):
+        step.hold.asking = False
+    if outcome is not True:
+        step.give_up()
+    return outcome
 
 
 class AcquireAll(Acquire):
@@ -471,43 +416,40 @@ class AcquireAll(Acquire):
 
     def rest(self, failure: Exception | None) -> Op[Hold | None]:
         """Go on with the members after the first try; or give a re-entry its lease."""
-        hold, lock = self.hold, self._lock
+        hold, lock, lease = self.hold, self._lock, self._lease
         assert hold is not None
         if self._again:
-            yield from lock.enter_again(hold, self._lease)
-            if hold.over is not None:
-                raise lost_error(hold)
-            return hold
-        acquiring = hold.acquired_while()
-        held = yield from lock.obtain(hold, self._deadline, failure, tried=bool(hold.parts))
-        if held:
-            hold.stop_listening()
+            if lease is not None or not hold.renewed:
+                yield from lock.extend_parts(hold, lease or lock.session.options.lease)
+            if lease is None:
+                for each in (hold, *hold.parts):
+                    each.renewed = True
+        elif (yield from lock.obtain(hold, self._deadline, failure)):
+            lock.session.queues.forget(hold)
             hold.entries = [OPEN, self._entry]
-            if hold.over is not None:
-                raise lost_error(hold)
         else:
             yield from lock.free(hold)
             self.give_up()
-        del acquiring  # not earlier: a round might find parts that nobody has entered
-        return hold if held else None
+            return None
+        if hold.over is not None:
+            raise lost_error(hold)
+        return hold
 
 
 class ReleaseAll(Release):
     """A release of one entry of a composite hold; with the last one its parts are released."""
 
-    __slots__ = ("_closed", "_parts", "_unsent")
+    __slots__ = ("_closed", "_parts", "_steps")
     hold: CompositeHold
 
     def begin(self) -> Eval[Any] | None:
         """Drop the entry, and with the last one those in the parts; return a script for all."""
         hold, lock = self.hold, self.hold.lock
-        self._parts: Sequence[Hold] = ()
-        self._unsent: list[tuple[Release, Eval[Any] | None]] = []
         self._began = lock.session.clock()
-        before = len(hold.entries)
+        self._steps: list[tuple[Release, Eval[Any] | None]] = []  # the releases of single parts
+        before = self._before = len(hold.entries)
         if hold.released or (before < LEAST and hold.over is not LOST):
             raise ended_error(hold)
-        self._before = before
         if self._entry is None:
             self._entry = hold.entries[-1] if before == LEAST else last_by_hand(hold.entries)
         self._closed = hold.leave(self._entry)
@@ -515,19 +457,14 @@ class ReleaseAll(Release):
             lock.session.watchdog.expire(hold, self._began)
             return None
         hold.leave_owner()
-        hold.unheard()
-        together = lock.leave_all(hold, self._began)
-        if together is not None:
-            self._parts, call = together
-            return call
-        self._parts = [
-            part for part in hold.parts if part.over is not ENDED and hold in part.entries
-        ]
-        calls = [
-            (step, step.begin()) for step in [Release().of(part, hold) for part in self._parts]
-        ]
-        self._unsent = [each for each in calls if each[0].hold.over is None]
-        return None
+        parts = hold.parts
+        call = lock.leave_all(hold, self._began)
+        if call is None and hold.parts:
+            parts = [part for part in parts if part.over is not ENDED and hold in part.entries]
+            for step in [Release().of(part, hold) for part in parts]:
+                self._steps.append((step, step.begin()))
+        self._parts = parts  # those that it was an entry of
+        return call
 
     def heard(self, reply: Any) -> None:
         """Do nothing: `done` reads the answers."""
@@ -538,14 +475,14 @@ class ReleaseAll(Release):
                 part.lock.session.released(part)
             else:
                 self._left(part, found)
-        if not self._unsent:
+        if not self._steps:
             self.hold.over = ENDED
-        return not self._unsent
+        return not self._steps
 
     def _left(self, part: Hold, found: int) -> None:
         """Release *part* by itself; if nothing was *found* of it, it is lost."""
         step = Release().closed(part, self.hold, self._began)
-        self._unsent.append((step, step.call if found == LEFT_ALONE else None))
+        self._steps.append((step, step.call if found == LEFT_ALONE else None))
 
     def rest(self, failure: Exception | None) -> Op[None]:
         """Release the parts that are left, each by itself, all at once; judge what that came to."""
@@ -556,42 +493,29 @@ class ReleaseAll(Release):
             if getattr(failure, "transient", False):
                 # One script for all may have released them. So what is gone now is not lost.
                 lock.session.resend()
-        if not self._closed:
-            if (over := hold.over) is not None:
-                raise hold.lose() if over is LOST else ended_error(hold)
-            return
-        ops = [(each.hold.lock.session, begun(each, call)) for each, call in self._unsent]
-        # What is late is released later, by the garbage or its lease: so a short lease makes no hurry.
-        outcomes = yield from at_once(ops, lock.patience())
-        unreached = dict[Hold, InterlockError]()
-        for (release, _), outcome in zip(self._unsent, outcomes, strict=True):
-            if isinstance(outcome, InterlockError) and not isinstance(outcome, HoldLostError):
-                release.give_up()
-                unreached[release.hold] = outcome
-        if sum(part.over is not LOST for part in self._parts) < lock.needed:
+        failures = yield from self._single_releases()
+        if self._closed and sum(part.over is not LOST for part in self._parts) >= lock.needed:
+            hold.over = ENDED
+            if len(failures) > lock.spare:
+                raise failures[0]
+        elif self._closed or hold.over is not None:
             if any(part.over is LOST for part in hold.parts):
                 raise hold.lose()
-            hold.over = ENDED
+            if self._closed:
+                hold.over = ENDED
             raise ended_error(hold)
-        hold.over = ENDED
-        yield from self._outlast(unreached)
 
-    def _outlast(self, unreached: dict[Hold, InterlockError]) -> Op[None]:
-        """Wait until the parts in *unreached* keep nobody out any more; raise if that takes too long.
-
-        The background goes on to release them.
-        """
-        session, spare = self.hold.lock.session, self.hold.lock.spare
-        if len(unreached) <= spare:
-            return
-        ends = max(part.valid_until for part in unreached)
-        lasting = any(not getattr(each, "transient", False) for each in unreached.values())
-        if lasting or ends > self._began + session.options.outage_timeout:
-            raise next(iter(unreached.values()))
-        while session.clock() < ends and spare < sum(
-            part in part.lock.session.garbage.dead for part in unreached
-        ):
-            yield Wait(None, min(ends, session.clock() + LOOK))
+    def _single_releases(self) -> Op[list[InterlockError]]:
+        """Release parts one by one; return the errors of those that the background goes on to release."""
+        ops = [(step.hold.lock.session, begun(step, call)) for step, call in self._steps]
+        # What is late is released later, by the garbage or its lease: so a short lease makes no hurry.
+        lock, failures = self.hold.lock, list[InterlockError]()
+        outcomes = yield from at_once(ops, lock.patience(), lock.spare)
+        for (step, _), outcome in zip(self._steps, outcomes, strict=True):
+            if isinstance(outcome, InterlockError) and not isinstance(outcome, HoldLostError):
+                step.give_up()
+                failures.append(outcome)
+        return failures
 
     def give_up(self) -> None:
         """Carry it through without the caller."""
@@ -608,13 +532,6 @@ class ExtendAll(Extend):
     __slots__ = ()
     _hold: CompositeHold
 
-    def begin(self) -> None:
-        """Look whether it is held; each part has a renewal of its own."""
-        if (over := self._hold.over) is LOST:
-            raise self._hold.lose()
-        if over is ENDED or not self._hold.entries:
-            raise ended_error(self._hold)
-
     def rest(self, failure: Exception | None) -> Op[None]:
         """Extend the parts, all at once."""
         del failure
@@ -624,4 +541,3 @@ class ExtendAll(Extend):
 
 
 Composite.acquiring, Composite.releasing, Composite.extending = AcquireAll, ReleaseAll, ExtendAll
-Composite.breaking = Composite.break_members

@@ -1,6 +1,6 @@
 """The multi lock: all members or none.
 
-    first try    all at once
+    first try    all at once; by one script if they are plain locks of one client
     refused      one member after the other, in one order, each waiting in the queue of its member. So
                  two multi locks never wait for each other in a ring
     too long     others may take the same locks in another order: what it has is given back after a
@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interlock._core.locks.base import Acquire, Lock
-from interlock._core.locks.composite import PAST, Composite
-from interlock._core.model.effects import Op, Wait, begun, run_on
+from interlock._core.locks.composite import Composite
+from interlock._core.model.effects import Op, Wait, performed, run_on
 from interlock._core.model.forms import HOLE, Form
 from interlock._core.model.hold import LEAST, Hold
 from interlock._core.scripts.locks import LEAVE_ALL, TAKE_ALL
@@ -73,20 +73,21 @@ class MultiLock(Composite):
         if take is None or take.args[0] != lasts:
             keys = tuple([member.key for member in self.members])
             take = self._take_all = Form(TAKE_ALL, keys, (lasts, *[HOLE for _ in keys]))
+        hold.packed = "".join([part.packed for part in parts])
         return take.of(hold)
 
-    def leave_all(
-        self, hold: CompositeHold, began: float
-    ) -> tuple[Sequence[Hold], Eval[list[int]] | None] | None:
+    def leave_all(self, hold: CompositeHold, began: float) -> Eval[list[int]] | None:
         session, parts = self.session, hold.parts
         until = began + session.patience
+        if not self._by_one_script:
+            return None
         for part in parts:
             entries = part.entries
             others = len(entries) != LEAST or entries[-1] is not hold
             unsure = (
                 part.place is not None or part.asking or part.resent or part.valid_until < until
             )
-            if others or unsure or part.over is not None or not self._by_one_script:
+            if others or unsure or part.over is not None:
                 return None
         closed = [part for part in parts if part.leave(hold)]  # or another flow has just entered it
         for part in closed:
@@ -99,29 +100,28 @@ class MultiLock(Composite):
         if len(closed) == len(parts):
             self._leave_all = leave
         hold.parts = closed
-        return parts, leave.of(hold) if closed else None
+        hold.packed = "".join([part.packed for part in closed])
+        return leave.of(hold) if closed else None
 
     def _leaving_of(self, locks: Sequence[Lock]) -> Form:
         keys = [lock.key for lock in locks] + [lock.queue for lock in locks]
         args = [HOLE for _ in locks] + [lock.channel for lock in locks]
         return Form(LEAVE_ALL[self.session.publish], tuple(keys), tuple(args), len(locks))
 
-    def obtain(
-        self, hold: CompositeHold, deadline: float, failure: Exception | None, *, tried: bool
-    ) -> Op[bool]:
-        if not tried:
-            failures = self.failures((yield from self.ask_all(hold)))
+    def obtain(self, hold: CompositeHold, deadline: float, failure: Exception | None) -> Op[bool]:
+        if hold.parts:  # one script tried to take all
+            if failure is None and self.session.clock() >= deadline:
+                return False
+            if not getattr(failure, "sent", True):
+                for part in hold.parts:
+                    part.asking = False
+        elif not self._by_one_script:
+            yield from self.ask_all(hold)
             if self.keep(hold):
                 return True
-            failure = next(iter(failures.values()), None)
-        elif failure is not None and not getattr(failure, "sent", True):
-            for part in hold.parts:
-                part.asking = False
         hold.give_back()
-        # A single try has time for another one if a connection was dead. And a member that is asked
-        # alone tells of its own key.
-        if failure is None and self.session.clock() >= deadline:
-            return False
+        # A single try has time for this, too: its connection may have been dead, or something that
+        # its own client has left was in the way. And a member that is asked alone tells of its key.
         return (yield from self._in_turn(hold, deadline))
 
     def _in_turn(self, hold: CompositeHold, deadline: float) -> Op[bool]:
@@ -156,23 +156,16 @@ class MultiLock(Composite):
         for member in self.members:
             step = Acquire().of(member, owner, until, lease, hold)
             hold.steps = [*hold.steps, step]
-            part = yield from run_on(member.session, _unless_closed(step), self.session)
-            if part is None:
+            if (yield from run_on(member.session, performed(step), self.session)) is None:
                 return False
             if len(hold.steps) == 1:
                 until = min(deadline, clock() + budget)
-        if lease is None or not self.keep(hold):
-            return self.keep(hold)
-        # The first ones have less left: the last one was waited for.
-        try:
-            yield from self.extend_parts(hold, lease)
-        except (HoldLostError, NotHeldError):  # a member is lost
+        if not self.keep(hold):
             return False
+        if lease is not None:
+            # The first ones have less left: the last one was waited for.
+            try:
+                yield from self.extend_parts(hold, lease)
+            except (HoldLostError, NotHeldError):  # a member is lost
+                return False
         return True
-
-
-def _unless_closed(step: Acquire) -> Op[Hold | None]:
-    """Perform *step*, unless its client was closed before that knew of its hold."""
-    call = step.begin()
-    yield from Wait(None, PAST)  # raises if it is closed
-    return (yield from begun(step, call))

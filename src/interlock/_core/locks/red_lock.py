@@ -5,9 +5,9 @@
     a server    has far less time to answer than the lease, so that one that is down costs little; if
                 enough others have granted it, it has a moment more. What it grants later is garbage
     in vain     all is given back, also where no answer came
-    a waiter    hears the releases of the first member that it found taken, of another one when that
-                is free. Most likely a holder of the red lock has that one. Not certainly: so the
-                oldest of a client looks soon anyway
+    a waiter    hears the releases of the first member. Most likely a holder of the red lock has that
+                one. Not certainly: so the oldest of a client looks soon anyway. Who had the first
+                member, and no majority, lets a rival that waits for that one go first
 
 Rules:
 
@@ -19,13 +19,10 @@ Source: RedissonRedLock, Redisson 4.7.0; "Distributed Locks with Redis" (redis.i
 
 from __future__ import annotations
 
-import inspect
-import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from interlock._core.locks.composite import Composite
-from interlock._core.model.effects import NEVER, Listen, Op, Wait, run_on
-from interlock._core.model.hold import Hold
+from interlock._core.locks.composite import PAST, Composite
+from interlock._core.model.effects import GRACE, NEVER, Listen, Op, Wait
 from interlock.errors import InterlockError, QuorumError
 
 if TYPE_CHECKING:
@@ -33,6 +30,7 @@ if TYPE_CHECKING:
 
     from interlock._core.locks.base import Lock
     from interlock._core.locks.composite import CompositeHold
+    from interlock._core.queue.places import Line
 
 SHARE = 50
 """The time for a server to answer is the lease divided by this."""
@@ -51,10 +49,9 @@ class RedLock(Composite):
 
     def __init__(self, members: Sequence[Lock]) -> None:
         super().__init__(members, len(members) // 2 + 1)
-        if warning := self._weakness():
-            warnings.warn(warning, UserWarning, stacklevel=_level_of_user())
 
-    def _weakness(self) -> str | None:
+    def weakness(self) -> str | None:
+        """Return what its user had better know of its members, if anything."""
         n = len(self.members)
         servers = {member.session.outside.where for member in self.members}
         if n < 3 or n % 2 == 0:  # noqa: PLR2004 - three is the least that survives a failure
@@ -81,73 +78,54 @@ class RedLock(Composite):
             causes=failures,
         )
 
-    def obtain(
-        self, hold: CompositeHold, deadline: float, failure: Exception | None, *, tried: bool
-    ) -> Op[bool]:
-        del failure, tried
+    def obtain(self, hold: CompositeHold, deadline: float, failure: Exception | None) -> Op[bool]:
+        del failure
         clock, give_up = self.session.clock, NEVER
+        # Time for another try if connections were dead.
+        at_least = clock() + GRACE
         while True:
-            outcomes = yield from self.ask_all(hold, self.needed)
+            outcomes = yield from self.ask_all(hold)
             if self.keep(hold):
                 return True
-            taken = [member for member, got in zip(self.members, outcomes, strict=True) if not got]
             hold.give_back()
             failures = self.failures(outcomes)
-            if len(failures) > self.spare:
-                give_up = min(give_up, deadline, clock() + self.session.options.outage_timeout)
-                lasting = sum(not getattr(each, "transient", False) for each in failures.values())
-                if lasting > self.spare or clock() >= give_up:
-                    raise self.unavailable(failures)
-            else:
+            lasting = sum(not getattr(each, "transient", False) for each in failures.values())
+            if len(failures) <= self.spare:
                 give_up = NEVER
-                if clock() >= deadline:
-                    return False
-            until = min(deadline, give_up)
-            if taken and (hold.listener is None or hold.listener.lock in taken):
-                yield from self._hear(hold, taken[0], until)
+            elif lasting > self.spare:
+                give_up = PAST
             else:
-                hold.stop_listening()  # where nobody may release any more
-                pause = LONGEST_PAUSE * (0.1 + 0.9 * self.session.random())
-                yield from Wait(None, min(until, clock() + pause))
+                outage = clock() + self.session.options.outage_timeout
+                give_up = min(give_up, max(deadline, at_least), outage)
+            until = give_up if give_up < NEVER else deadline
+            if clock() < until:
+                if False in outcomes and outcomes[0] is not True:
+                    yield from self._hear(hold, until)
+                else:
+                    pause = LONGEST_PAUSE * (0.1 + 0.9 * self.session.random())
+                    yield from Wait(None, min(until, clock() + pause))
             if clock() >= until:
-                if len(failures) > self.spare:
+                if give_up < NEVER:
                     raise self.unavailable(failures)
                 return False
 
-    def _hear(self, hold: CompositeHold, member: Lock, until: float) -> Op[None]:
-        """Wait for a release of *member*, or of the one that *hold* has begun to hear."""
-        listener = hold.listener
-        if listener is None:
-            session = member.session
-            listener = _Listener().of(
-                member, hold.owner, session.new_id(hold.lease), hold.lease, False
-            )
-            hold.listener = listener
-        session = listener.lock.session
-        return run_on(session, _heard(listener, until), self.session)
+    # A hold that waits stands in the line of the first member, and never in the server's queue.
 
+    @property
+    def standing(self) -> str:
+        return self.members[0].standing
 
-class _Listener(Hold):
-    """Stands in the line of its client, and never in the server's queue."""
+    def line(self, client: Any, _: Lock) -> Line:  # type: ignore[override]
+        """Return a line of the first member, at which others may wait for that one."""
+        return self.members[0].line(client, self.members[0])
 
-    __slots__ = ()
-
-
-def _heard(listener: Hold, until: float) -> Op[None]:
-    """Wait until somebody who waits where *listener* does is to look, and that one is the oldest."""
-    place = listener.lock.session.queues.stand(listener)
-    line = place.line
-    if not line.ready:
-        yield from Listen(line)
-    line.look_in(POLL)
-    if place.take() is None:
-        yield from Wait(place, until)
-        _ = place.take()
-
-
-def _level_of_user() -> int:
-    """Return the stack level of the first caller outside this package; a warning points at it."""
-    frame, level = inspect.currentframe(), 0
-    while frame is not None and str(frame.f_globals.get("__name__")).startswith("interlock."):
-        frame, level = frame.f_back, level + 1
-    return level
+    def _hear(self, hold: CompositeHold, until: float) -> Op[None]:
+        """Wait until somebody who waits where *hold* does is to look, and that one is the oldest."""
+        hold.packed = hold.packed or self.session.new_id(hold.lease)  # by what it is found there
+        place = self.session.queues.stand(hold)
+        if not place.line.ready:
+            yield from Listen(place.line)
+        place.line.look_in(POLL)
+        if place.take() is None:
+            yield from Wait(place, until)
+            _ = place.take()

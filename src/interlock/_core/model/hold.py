@@ -312,6 +312,10 @@ class Hold:
         """Return whether a job of a pool acquired it by the object *lock*."""
         return any(isinstance(entry, Job) and entry() is lock for entry in list(self.entries))
 
+    def wholes(self) -> list[Hold]:
+        """Return the holds of several members that it is a part of."""
+        return [entry for entry in list(self.entries) if isinstance(entry, Hold)]
+
     def bury(self) -> None:
         """Drop the entries of blocks that are gone."""
         for entry in list(self.entries):
@@ -370,15 +374,6 @@ class Hold:
             except ValueError:
                 pass  # another flow has done that
             self.among = None  # last: whoever was interrupted does it again
-        if self.entries:  # those of others are there if its client ends
-            for entry in list(self.entries):
-                if isinstance(entry, Hold) and not entry.kept():
-                    entry.leave_owner()
-
-    def owned(self) -> bool:
-        """Return whether it is in the table of its owner."""
-        owner = self.owner()
-        return owner is not None and owner.table.get(self.lock.place) is self
 
     def over_by(self, now: float) -> float:
         """Return when the server has forgotten all that was sent before *now*.
@@ -404,8 +399,7 @@ class Hold:
     @property
     def acquired_at(self) -> str:
         """The user's line that acquired it, as ``file:line``; empty if nobody knows."""
-        wholes = [entry for entry in self.entries if isinstance(entry, Hold)]
-        line = next((each.line for each in (self, *wholes) if each.line is not None), None)
+        line = next((each.line for each in (self, *self.wholes()) if each.line is not None), None)
         return "" if line is None or is_ours(line) else f"{line[0].co_filename}:{number_of(line)}"
 
     @property
@@ -469,9 +463,6 @@ class Hold:
         """Call *callback* no more."""
         if self.listeners is not None and callback in self.listeners:
             self.listeners.remove(callback)
-
-    def tell(self) -> None:
-        """Call those who listen, if it is lost by the end of a part."""
 
     def kept(self) -> bool:
         """Return whether it is held, or lost and not released."""

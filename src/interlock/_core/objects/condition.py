@@ -208,7 +208,7 @@ class WaitFor(Acquire):
             HoldLostError: the lock is lost.
         """
         lock, former = self._lock, self._condition.held(self._owner)
-        if any(isinstance(entry, Hold) for entry in former.entries):
+        if former.wholes():
             raise ConfigError(
                 f"{lock!r} is held by a lock of several members, which would be broken by a wait "
                 "for one of them; hold it alone for this condition"

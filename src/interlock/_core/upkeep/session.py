@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock._core.model.effects import GRACE, NEVER, Wait
-from interlock._core.model.hold import ENDED, Claim, Hold
+from interlock._core.model.hold import ENDED, LOST, Claim, Hold
 from interlock._core.model.names import GRANT, WRITES, check_one_slot, draw, packed_text
 from interlock._core.model.tokens import Tokens
 from interlock._core.queue.places import Queues, nobody
@@ -180,9 +180,11 @@ class Session:
             if hold.unsure():
                 self.garbage.add(hold)
             hold.over = ENDED
-            for entry in list(hold.entries):  # locks of several members, which may be lost by it
-                if isinstance(entry, Hold):
-                    entry.tell()
+            for whole in hold.wholes():  # its client ends, or nobody is left who could release it
+                if whole.over is LOST:
+                    self.outside.tell_loss(whole)
+                elif not whole.kept():
+                    whole.leave_owner()
             if hold.since and self.events.observed:
                 self.events.released(hold)
         self.live.pop(hold, None)
