@@ -19,7 +19,7 @@ owner beside it, and both wait for each other as two threads do.
   pool takes. So in a pool that is known here, the job must be the same, too. asgiref hands the
   context on from one job of a request to the next, so there the context decides alone.
 * A task is an owner whatever its context is. The callbacks of a loop are flows in their contexts.
-* A greenlet that `threading` does not know counts as a thread (`thread_local`).
+* A greenlet has a context of its own, so it is a flow, too.
 
 `Holds` enters each hold in the scope of its owner, and takes it out again.
 
@@ -40,8 +40,8 @@ from typing import TYPE_CHECKING, Any
 
 from interlock._core.model.hold import HELD, Owner, Reference
 from interlock._drivers.process import lifecycle
-from interlock._drivers.process.thread_local import for_each, in_c, running_greenlet
-from interlock._misuse import warn_in_event_loop, warn_once
+from interlock._drivers.process.thread_local import for_each, in_c
+from interlock._misuse import warn_in_event_loop
 from interlock.errors import ReentryError
 
 if TYPE_CHECKING:
@@ -119,11 +119,10 @@ def _no_mark() -> None:
 
 
 class ThreadOwner(Owner):
-    """The owner that stands for one flow of a thread or greenlet.
+    """The owner that stands for one flow of a thread.
 
     Args:
         label: what to call it in messages.
-        ended: tells whether its greenlet has ended; None for a thread.
         pool: the frame that takes the jobs of its thread; None if the thread is no pool's.
 
     Attributes:
@@ -137,14 +136,8 @@ class ThreadOwner(Owner):
     mark: Callable[[], Mark | None]
     job: Callable[[], object] | None
 
-    def __init__(
-        self,
-        label: str,
-        ended: Callable[[], bool] | None,
-        pool: FrameType | None,
-        alone_in: int = 0,
-    ) -> None:
-        super().__init__(label, ended)
+    def __init__(self, label: str, pool: FrameType | None, alone_in: int = 0) -> None:
+        super().__init__(label, None)
         self.alone_in = alone_in
         self.pool = pool
         self.in_job = pool is not None
@@ -174,7 +167,7 @@ class ThreadOwner(Owner):
 
     def another(self) -> ThreadOwner:
         """Return an owner beside it, for another flow of its thread."""
-        return ThreadOwner(self.label, self._ended, self.pool)
+        return ThreadOwner(self.label, self.pool)
 
     def has_any_of(self, scopes: list[Mark | Scope]) -> bool:
         """Return whether its scope is one of *scopes*."""
@@ -215,8 +208,8 @@ class ThreadOwner(Owner):
         return self.is_over() or (self.job is None and self in _owners_here()[1:])
 
     def ended(self) -> bool:
-        """Return whether nobody comes back for its holds: its job or task is over, or its greenlet."""
-        return self.is_over() or super().ended()
+        """Return whether nobody comes back for its holds: its job or task is over."""
+        return self.is_over()
 
     def refuse_vain_wait(self, lock: Lock, deadline: float) -> None:
         """Raise if only this thread could end a wait for *lock* until *deadline*.
@@ -241,11 +234,11 @@ class ThreadOwner(Owner):
 
 
 class _Owners(list[Any]):
-    """The owners of a greenlet, or of a thread that takes jobs; see `_first_owner`."""
+    """The owners of a thread that takes jobs; see `_first_owner`."""
 
 
 def _first_owner() -> list[Any]:
-    """Return what is kept for the calling thread, or for a greenlet in it, before the first flow.
+    """Return what is kept for the calling thread before the first flow.
 
     That is a list of owners. Before them it has the cell of the first one, for the part in C, which
     answers for plain lists of one owner alone.
@@ -253,29 +246,13 @@ def _first_owner() -> list[Any]:
     `threading.current_thread` would give a thread that `threading` does not know a name, and keep
     it for ever. Such threads are those of C libraries, and of `_thread`.
     """
-    greenlet = running_greenlet()
-    if greenlet is not None:
-        warn_once(
-            _first_owner,
-            "greenlet",
-            "interlock was imported while threading was not patched: a greenlet that waits for a "
-            "lock stops all others of its thread, and so the one that has the lock. Patch before "
-            "you import interlock, or acquire with a timeout",
-        )
-        ended = partial(_greenlet_ended, weakref.ref(greenlet))
-        return _Owners([None, ThreadOwner(f"greenlet {id(greenlet):#x}", ended, None)])
     ident, pool = threading.get_ident(), _frame_of_pool()
     name = next((each.name for each in threading.enumerate() if each.ident == ident), None)
     label = f"thread {ident if name is None else repr(name)}"
     if pool is not None:
-        return _Owners([None, ThreadOwner(label, None, pool)])
-    owner = ThreadOwner(label, None, None, ident)
+        return _Owners([None, ThreadOwner(label, pool)])
+    owner = ThreadOwner(label, None, ident)
     return [owner.cell, owner]
-
-
-def _greenlet_ended(found: weakref.ref[Any]) -> bool:
-    greenlet = found()
-    return greenlet is None or bool(greenlet.dead)
 
 
 def _frame_of_pool() -> FrameType | None:
