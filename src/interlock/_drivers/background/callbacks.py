@@ -1,6 +1,6 @@
 """Threads that run the user's code while nobody waits for it.
 
-They run on_lost callbacks, warnings, hooks that report errors, and observers.
+They run on_lost callbacks, warnings, and hooks that report errors.
 
 Rules:
 
@@ -8,8 +8,6 @@ Rules:
   renews or listens.
 * Callbacks of one hold run one after another. Those of different holds do not wait for each
   other, up to `LIMIT` threads.
-* Observers have threads of their own. A busy observer keeps its thread, and a loss must be told
-  all the same.
 * A thread starts when there is something to call, and ends when there is nothing left.
 * A signal may strike between any two steps of a call here. So nothing is noted twice: which keys
   wait, and how many threads there are, is found out each time.
@@ -17,7 +15,6 @@ Rules:
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 from collections import deque
@@ -41,7 +38,7 @@ class Callbacks:
         limit: the largest number of threads.
     """
 
-    def __init__(self, name: str, limit: float) -> None:
+    def __init__(self, name: str, limit: int) -> None:
         self._name = name
         self._limit = limit
         self.after_fork()
@@ -111,7 +108,6 @@ class Callbacks:
 
 
 _callbacks = Callbacks("interlock-callback", LIMIT)
-_observers = Callbacks("interlock-observer", math.inf)
 
 
 def call_user(key: object, what: str, callback: Callable[[], object]) -> None:
@@ -120,14 +116,6 @@ def call_user(key: object, what: str, callback: Callable[[], object]) -> None:
     The arguments are those of `Callbacks.call`.
     """
     _callbacks.call(key, what, callback)
-
-
-def run_observer(key: object, what: str, serve: Callable[[], object]) -> None:
-    """Call *serve*, which delivers events to an observer, in a thread for observers.
-
-    The arguments are those of `Callbacks.call`.
-    """
-    _observers.call(key, what, serve)
 
 
 def notify_loss(listener: Callable[[], object]) -> None:
@@ -149,9 +137,7 @@ def report_aside(what: str, error: BaseException) -> None:
 def resume() -> None:
     """Try again to start threads for pending calls, if none could start before."""
     _callbacks.resume()
-    _observers.resume()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
     os.register_at_fork(after_in_child=_callbacks.after_fork)
-    os.register_at_fork(after_in_child=_observers.after_fork)

@@ -1,27 +1,27 @@
-"""Delivers events to observers. Each observer has a thread of its own.
+"""Delivers events to a client's observers, in one thread, and to its log, in another one.
 
 Rules:
 
 * Observers are the user's code: they may be slow, raise, hang, or call ``sys.exit``. The thread
   that records an event never waits for them, and never runs them.
-* Each observer has a queue with a limit. Events that do not fit are counted, and the observer
-  is told.
-* An observer gets a limited share of the processor. The program keeps the rest, even if it does
+* The queue has a limit. Events that do not fit are counted, and the observers are told.
+* Observers get a limited share of the processor. The program keeps the rest, even if it does
   nothing but lock.
 * Frequent events come in batches: a wake-up for each would cost more than the event.
 """
 
 from __future__ import annotations
 
+import _thread
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from interlock._core.insight.events import FREQUENT, Event, Observer, Overflowed
 from interlock._core.insight.observing import Frequent
-from interlock._drivers.background.callbacks import run_observer
 from interlock._drivers.background.log import Log
 from interlock._drivers.process import clock
 from interlock._drivers.process.lifecycle import report
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from interlock._core.insight.observing import Observing
 
 LIMIT = 20_000
-"""Events that may wait for one observer; seldom events may be queued up to twice this number."""
+"""Events that may wait in a queue; seldom events may be queued up to twice this number."""
 BATCH = 0.05
 """Seconds for which frequent events are collected."""
 SHARE = 0.1
-"""The part of a processor for the frequent events of an observer; it misses events beyond that."""
+"""The part of a processor for frequent events; observers miss events beyond that."""
 SLICE = 20
 """Events that are delivered between two pauses, in which the user's threads have their turn."""
 LONGEST_SLICE_PAUSE = 0.5
@@ -51,33 +51,30 @@ REPORT_EVERY = 1000
 
 
 class Outbox:
-    """The queue of one observer.
+    """A queue of events, and the thread that delivers them to some observers.
 
     Args:
-        observer: the user's.
         events: the client's.
+        observers: to whom it delivers.
+
+    Attributes:
+        frequent: whether one of them wants an event for each use of a lock.
     """
 
-    def __init__(self, observer: Observer, events: Observing) -> None:
-        self._observer = observer
-        self._events = events
-        base, kind = Observer, type(observer)
-        self._wanted = {
-            name
-            for name in vars(base)
-            if not name.startswith("_") and getattr(kind, name) is not getattr(base, name)
-        }
-        self.frequent = not self._wanted.isdisjoint(FREQUENT)
-        self.after_fork()
+    def __init__(self, events: Observing, *observers: Observer) -> None:
+        self._events, self.frequent = events, False
+        self.begin(*observers)
 
-    def after_fork(self) -> None:
-        """Forget the queued events: the parent process delivers them."""
+    def begin(self, *observers: Observer) -> None:
+        """Begin with *observers* and an empty queue, also in a forked child."""
+        self._observers = list(observers)  # changed by the thread alone
+        self._only = threading.Lock()
         self._mutex = threading.RLock()  # a signal handler may come in anywhere
         self._wakeup = threading.Event()
         self._queue: deque[Frequent | Event | Callable[[], object]] = deque()
-        self._running = self._ending = False
+        self._ending = False
         self._dropped = 0
-        self._errors: dict[str, int] = {}
+        self._errors = Counter[tuple[type[Observer], str]]()
 
     def put(self, event: Frequent | Event | Callable[[], object]) -> None:
         """Queue *event*; called on the hot path."""
@@ -87,7 +84,7 @@ class Outbox:
                 self._dropped += 1
             return
         self._queue.append(event)
-        if not self._running:
+        if not self._only.locked():
             self._start()
 
     def put_now(self, event: Event | Callable[[], object]) -> None:
@@ -95,32 +92,38 @@ class Outbox:
         self.put(event)
         self._wakeup.set()
 
+    def attach(self, observer: Observer) -> None:
+        """Deliver what comes from now on to *observer*, and tell it so first."""
+        self.put_now(partial(self._attach, observer))
+
+    def detach(self, observer: Observer) -> None:
+        """Tell *observer* that it is detached, after everything that is queued."""
+        self.put_now(partial(self._detach, observer))
+
     def flush(self, timeout: float) -> None:
         """Wait at most *timeout* seconds until everything is delivered."""
         deadline = clock.now() + timeout
         self._ending = True
         self._wakeup.set()
         # The queue is empty before its last event is delivered, so the thread's end counts.
-        while self._running and clock.now() < deadline:
+        while (self._queue or self._only.locked()) and clock.now() < deadline:
             time.sleep(0.002)
 
     def _start(self) -> None:
-        with self._mutex:
-            if self._running:
-                return
-            self._running = True
-        run_observer(self, f"the observer {type(self._observer).__name__}", self._run)
+        with suppress(RuntimeError):  # too many threads: the next event tries again
+            _ = _thread.start_new_thread(self._run, ())
 
     def _run(self) -> None:
-        idle = 0
+        only, idle = self._only, 0
+        if not only.acquire(blocking=False):
+            return
         while idle < LINGER:
             _ = self._wakeup.wait(BATCH)
             self._wakeup.clear()
             idle = 0 if self._deliver_all() else idle + 1
             if self._ending or not self.frequent:
                 break
-        with self._mutex:
-            self._running = False
+        only.release()
         if self._queue:  # an event came in just now
             self._start()
 
@@ -144,39 +147,39 @@ class Outbox:
         return True
 
     def _deliver(self, event: Frequent | Event | Callable[[], object]) -> None:
-        method = "attached"
+        if isinstance(event, Frequent):
+            told = self._events.event(event)
+            for observer in self._observers:
+                # A copy: another thread may run in the context just now.
+                self._tell(observer, told.method, told, event.context.copy().run)
+        elif isinstance(event, Event):
+            for observer in self._observers:
+                self._tell(observer, event.method, event)
+        else:
+            _ = event()
+
+    def _attach(self, observer: Observer) -> None:
+        self._observers.append(observer)
+        self._tell(observer, "attached", self._events)
+
+    def _detach(self, observer: Observer) -> None:
+        self._tell(observer, "detached", self._events)
+        self._observers = [each for each in self._observers if each is not observer]
+
+    def _tell(self, observer: Observer, method: str, told: object, run: Any = None) -> None:
+        """Call a *method* of *observer*, by *run* if that is given."""
         try:
-            if isinstance(event, Frequent):
-                method = event.kind.method
-                if method in self._wanted:
-                    told = self._events.event(event)
-                    # A copy: another observer may run in the context just now.
-                    event.context.copy().run(getattr(self._observer, method), told)
-            elif isinstance(event, Event):
-                method = event.method
-                if method in self._wanted:
-                    getattr(self._observer, method)(event)
-            else:
-                _ = event()
+            call = getattr(observer, method)
+            _ = call(told) if run is None else run(call, told)
         except BaseException as error:  # noqa: BLE001 - user code; the next event comes anyway
-            self._failed(method, error)
-
-    def _failed(self, method: str, error: BaseException) -> None:
-        count = self._errors[method] = self._errors.get(method, 0) + 1
-        if count % REPORT_EVERY == 1:
-            # An exception hook of threads ignores SystemExit.
-            wrapped = RuntimeError(f"{method}() of an observer failed ({count} times so far)")
-            wrapped.__cause__ = error
-            report(f"the observer {type(self._observer).__name__}", wrapped)
-
-    def attach(self) -> None:
-        """Tell the observer that it is attached to the client."""
-        self.put_now(partial(self._observer.attached, self._events))
-
-    def detach(self) -> None:
-        """Tell the observer that it is detached, after everything that is queued."""
-        self._ending = True
-        self.put_now(partial(self._observer.detached, self._events))
+            kind = type(observer)
+            self._errors[kind, method] += 1
+            count = self._errors[kind, method]
+            if count % REPORT_EVERY == 1:
+                # An exception hook of threads ignores SystemExit.
+                wrapped = RuntimeError(f"{method}() of an observer failed ({count} times so far)")
+                wrapped.__cause__ = error
+                report(f"the observer {kind.__name__}", wrapped)
 
 
 class Observers:
@@ -189,11 +192,10 @@ class Observers:
     def __init__(self, events: Observing) -> None:
         self._events = events
         self._mutex = threading.RLock()
-        self._boxes: tuple[Outbox, ...] = ()
+        self._observers: tuple[Observer, ...] = ()
+        self._box, self._log = Outbox(events), Outbox(events, Log())
         events.wall = time.time
-        events.emit = self._put
-        # Made with the first event: a client that has nothing to log does not need `logging`.
-        self._log: Outbox | None = None
+        events.emit, events.emit_frequent = self._put, self._box.put
 
     def add(self, observer: Observer) -> Callable[[], None]:
         """Deliver all events to *observer* from now on; return a function that ends that.
@@ -207,62 +209,46 @@ class Observers:
                 "an observer is an object of a subclass of interlock.observe.Observer, "
                 f"not {observer_!r}"
             )
-        box = Outbox(observer, self._events)
         with self._mutex:
-            self._boxes = (*self._boxes, box)
-            self._choose()
-        box.attach()
-        return partial(self._remove, box)
+            self._choose(*self._observers, observer)
+        self._box.attach(observer)
+        return partial(self._remove, observer)
 
-    def _remove(self, box: Outbox) -> None:
+    def _remove(self, observer: Observer) -> None:
         with self._mutex:
-            if box not in self._boxes:
+            others = [each for each in self._observers if each is not observer]
+            if len(others) == len(self._observers):
                 return
-            self._boxes = tuple(other for other in self._boxes if other is not box)
-            self._choose()
-        box.detach()
+            self._choose(*others)
+        self._box.detach(observer)
 
-    def _choose(self) -> None:
-        """Tell the hot path whether an observer wants an event for each use of a lock."""
-        boxes = [box for box in self._boxes if box.frequent]
-        if len(boxes) == 1:
-            self._events.emit_frequent = boxes[0].put
-        else:
-            self._events.emit_frequent = partial(_put_each, boxes)
-        self._events.observed = bool(boxes)
+    def _choose(self, *observers: Observer) -> None:
+        """Deliver to *observers*, and tell the hot path whether they want each use of a lock."""
+        self._observers = observers
+        self._box.frequent = self._events.observed = any(
+            getattr(type(each), name) is not getattr(Observer, name)
+            for each in observers
+            for name in FREQUENT
+        )
 
     def _put(self, event: Event) -> None:
-        boxes = self._boxes
-        for box in boxes:
-            box.put_now(event)
-        self._log_box().put_now(event)
-
-    def _log_box(self) -> Outbox:
-        with self._mutex:
-            if self._log is None:
-                self._log = Outbox(Log(), self._events)
-            return self._log
+        if self._observers:
+            self._box.put_now(event)
+        self._log.put_now(event)
 
     def close(self) -> None:
         """Deliver the remaining events, and forget the observers."""
         with self._mutex:
-            boxes, self._boxes = self._boxes, ()
+            observers = self._observers
             self._choose()
-            log = self._log
-        for box in boxes:
-            box.detach()
+        for observer in observers:
+            self._box.detach(observer)
         until = clock.now() + LAST_WAIT
-        for box in (*boxes, *([log] if log is not None else [])):
+        for box in (self._box, self._log):
             box.flush(until - clock.now())
 
     def after_fork(self) -> None:
-        """Go on in a forked child, with the same observers."""
+        """Go on in a forked child, with the same observers; the parent delivers what is queued."""
         self._mutex = threading.RLock()
-        self._log = None
-        for box in self._boxes:
-            box.after_fork()
-
-
-def _put_each(boxes: list[Outbox], event: Frequent) -> None:
-    for box in boxes:
-        box.put(event)
+        self._box.begin(*self._observers)
+        self._log.begin(Log())
