@@ -39,21 +39,16 @@ MOMENT = 0.1
 """Seconds for which a reply may still come that nobody waits for."""
 
 
-class _LateError(Exception):
-    """Nobody waits for a reply any more."""
-
-
 class _Group:
     """The calls for one pool: their places among all, and when their time is up.
 
     Attributes:
         connection: which has sent them, until their replies are read.
-        running: locked while a thread reads them.
+        running: locked while a thread makes them.
         answers: their replies.
-        left: whether nobody waits for these any more.
     """
 
-    __slots__ = ("answers", "calls", "connection", "left", "places", "pool", "running", "until")
+    __slots__ = ("answers", "calls", "connection", "places", "pool", "running", "until")
 
     def __init__(self, pool: NodePool, until: float) -> None:
         self.pool, self.until = pool, until
@@ -62,7 +57,6 @@ class _Group:
         self.answers: Sequence[object] = ()
         self.connection: Connection | None = None
         self.running = threading.Lock()
-        self.left = False
 
     def seconds(self) -> float:
         """Return the seconds that the calls have left, rounded."""
@@ -71,13 +65,27 @@ class _Group:
     def send(self) -> None:
         """Send the calls: on an idle connection, or else by a thread."""
         connection = self.connection = self.pool.idle()
-        if connection is None:
-            self.go_on_aside()
+        if connection is not None:
+            try:
+                connection.begin(self.calls, self.seconds())
+            except InterlockError as error:
+                self._fail(connection, error)
             return
+        # Not `Thread.start`: a signal in that may come out as a RuntimeError though a thread runs.
+        # The calls would be made twice, and nobody would know of the second acquire.
+        _ = self.running.acquire()
         try:
-            connection.begin(self.calls, self.seconds())
+            _ = _thread.start_new_thread(self._run, ())
+        except RuntimeError:  # too many threads: the other servers have to wait
+            self._run()
+
+    def _run(self) -> None:
+        try:
+            self.answers = self.pool.batch(self.calls, self.seconds())
         except InterlockError as error:
-            self._fail(connection, error)
+            self.answers = [error] * len(self.calls)
+        finally:
+            self.running.release()
 
     def read(self) -> None:
         """Read the replies, and give the connection back."""
@@ -95,52 +103,23 @@ class _Group:
 
     def leave(self) -> None:
         """Wait for the replies no longer than for a moment, and in a thread."""
-        self.until, self.left = min(self.until, clock.now() + MOMENT), True
-        if self.connection is not None:
-            self.go_on_aside()
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            try:
+                _ = _thread.start_new_thread(self._read_late, (connection,))
+            except RuntimeError:  # too many threads
+                self.pool.discard(connection)
 
-    def go_on_aside(self) -> None:
-        """Read the replies in a thread, which sends the calls first if nobody has."""
-        # Not `Thread.start`: a signal in that may come out as a RuntimeError though a thread runs.
-        # The calls would be made twice, and nobody would know of the second acquire.
-        _ = self.running.acquire()
+    def _read_late(self, connection: Connection) -> None:
         try:
-            _ = _thread.start_new_thread(self._run, ())
-        except RuntimeError:  # too many threads: the other servers have to wait
-            self._run()
-
-    def _run(self) -> None:
-        try:
-            connection, self.connection = self.connection, None
-            if connection is None:
-                self.answers = self.pool.batch(self.calls, self.seconds(), self._look)
-                if self.left:
-                    self.pool.shrink()
-            else:
-                self._finish(connection)
-        except InterlockError as error:
-            self.answers = [error] * len(self.calls)
-        except _LateError:
-            pass
-        finally:
-            self.running.release()
-
-    def _look(self) -> None:
-        if self.left and clock.now() > self.until:
-            raise _LateError
-
-    def _finish(self, connection: Connection) -> None:
-        """Read what nobody waits for; that it is late says nothing of other connections."""
-        try:
-            _ = connection.finish(self.calls, self.seconds())
-        except BaseException:
+            _ = connection.finish(self.calls, MOMENT)
+        except InterlockError:  # that it is late says nothing of other connections
             self.pool.discard(connection)
-            raise
-        self.pool.take_back(connection)
+        else:
+            self.pool.take_back(connection)
 
     def drop(self) -> None:
-        """Close the connection if a signal came before the replies were read; send nothing more."""
-        self.left, self.until = True, 0.0
+        """Close the connection if a signal came before the replies were read."""
         connection, self.connection = self.connection, None
         if connection is not None:
             self.pool.discard(connection)
@@ -178,10 +157,9 @@ def ask(questions: Sequence[Question], enough: Enough | None = None) -> list[obj
             group.send()
         if not _read(groups, replies, enough, began):
             return replies
-    except BaseException:
+    finally:
         for group in groups:
             group.drop()
-        raise
     for place, reply in enumerate(replies):
         if isinstance(reply, ServerUnavailableError):
             replies[place] = _elsewhere(questions[place], reply, began)
