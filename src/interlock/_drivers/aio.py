@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from interlock._core.model.effects import (
     GRACE,
+    LATE,
     NEVER,
     A,
     Batch,
@@ -26,13 +27,14 @@ from interlock._core.model.effects import (
     Step,
     Wait,
 )
-from interlock._drivers import aio_fan_out, wrong_type
-from interlock._drivers.aio_tasks import Cancellations, OwnTasks
+from interlock._drivers import wrong_type
 from interlock._drivers.awaited_driver import AwaitedDriver
+from interlock._drivers.cancellations import Cancellations
 from interlock._drivers.connected import ConnectedDriver, timeout_of
 from interlock._drivers.flow import current_owner as thread_owner
 from interlock._drivers.process import clock
-from interlock._drivers.tasks import call_in, current_owner, in_thread
+from interlock._drivers.tasks import call_in, current_owner
+from interlock._links.dialling import in_thread
 from interlock._links.multiplexer import Multiplexer
 from interlock._links.resp import pack_evalsha
 from interlock._links.topology import topology_of
@@ -97,7 +99,7 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
         self._multiplexer = Multiplexer(topology, timeout_of(servers, options))
         super().__init__(servers, options, topology, self._multiplexer, _user)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._tasks = OwnTasks()
+        self._tasks = set[asyncio.Task[None]]()
         self._cancellations = Cancellations()
 
     async def perform(self, step: Step[R]) -> R:
@@ -143,11 +145,35 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
             self._start_threads()
 
     async def _gather(self, effect: Gather) -> list[object]:
-        senders = [
-            partial(self.of(session).prepared, call, effect.seconds)
-            for session, call in effect.calls
-        ]
-        return await aio_fan_out.ask(senders, effect.enough)
+        """Send each call in a task of its own, so that a server that is down delays no other.
+
+        Replies that come after there were enough are `LATE`: their connections drop them.
+        """
+        loop = asyncio.get_running_loop()
+        began, until = loop.time(), NEVER
+        replies: list[object] = [LATE] * len(effect.calls)
+        asked = {
+            loop.create_task(self.of(session).outcome(call, effect.seconds)): place
+            for place, (session, call) in enumerate(effect.calls)
+        }
+        when = asyncio.ALL_COMPLETED if effect.enough is None else asyncio.FIRST_COMPLETED
+        try:
+            while asked:
+                wait = None if until == NEVER else until - loop.time()
+                done, _ = await asyncio.wait(asked, timeout=wait, return_when=when)
+                if not done:
+                    break
+                for place, task in sorted((asked.pop(task), task) for task in done):
+                    reply = replies[place] = task.result()
+                    now = loop.time()
+                    enough = effect.enough
+                    more = None if enough is None else enough(place, reply, now - began)
+                    if more is not None:
+                        until = min(until, now + more)
+        finally:
+            for task in asked:
+                _ = task.cancel()
+        return replies
 
     async def _perform(self, effect: Any) -> Any:
         if isinstance(effect, Listen):
@@ -217,14 +243,17 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
             return self.timeout
         return min(self.timeout, max(call.deadline - clock.now(), least))
 
-    async def prepared(self, call: Eval[object], seconds: float | None) -> object:
-        """Set up everything that a hold needs, then send *call*; return its reply.
+    async def outcome(self, call: Eval[object], seconds: float | None) -> object:
+        """Set up everything that a hold needs, then send *call*; return its reply or error.
 
         It may take *seconds*, or as long as *call* says if that is None.
         """
-        await self._begin()
-        limit = self._seconds(call, 0) if seconds is None else min(self.timeout, seconds)
-        return await self._multiplexer.eval(call, limit)
+        try:
+            await self._begin()
+            limit = self._seconds(call, 0) if seconds is None else min(self.timeout, seconds)
+            return await self._multiplexer.eval(call, limit)
+        except InterlockError as error:
+            return error
 
     def _bind(self) -> None:
         """Serve the running loop from now on.
@@ -262,7 +291,15 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
 
         In the task itself that function returns at once.
         """
-        return self._tasks.start(run)
+        task = asyncio.get_running_loop().create_task(run())
+        self._tasks.add(task)  # asyncio alone would let it be collected
+        task.add_done_callback(self._tasks.discard)
+
+        async def ended() -> None:
+            if task is not asyncio.current_task():
+                _ = await asyncio.wait({task})
+
+        return ended
 
     def cancel_on_lost(self, hold: Hold) -> None:
         """Cancel the running task when *hold* is lost before its release begins."""

@@ -8,6 +8,7 @@ tools/make_sync.py makes `blocking` from this file.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock._core.locks.ticket import over
@@ -15,7 +16,6 @@ from interlock._core.model.effects import GRACE, Wait
 from interlock._drivers.background.log import log_unreachable
 from interlock._drivers.process.lifecycle import report
 from interlock._drivers.process.line import note_line
-from interlock._drivers.process.whole import give_up
 from interlock._drivers.tasks import run_user
 from interlock._traceback import shorten
 from interlock.errors import ClosedError, InterlockError, NotHeldError, ServerUnavailableError
@@ -39,15 +39,6 @@ R = TypeVar("R")
 T = TypeVar("T")
 RETRY = 0.5
 """Seconds after which an observer looks again if the server did not answer."""
-
-
-async def performed(driver: Any, step: Step[R], then: Callable[[R], T]) -> T:
-    """Perform *step*; return what *then* makes of its result, or leave nothing of both behind."""
-    try:
-        return then(await driver.perform(step))
-    except BaseException:
-        give_up(step)
-        raise
 
 
 def go_on(error: BaseException | None, trouble: InterlockError, *, own: bool = False) -> None:
@@ -91,15 +82,14 @@ async def leave(
         if error is None or own or isinstance(error, (Exception, GeneratorExit)):
             await driver.perform(step)
         else:
-            call = step.begin()
-            if once and call is not None:
-                call.deadline = driver.session.clock() + GRACE
-                await driver.run_shielded(iter(call))
-            step.give_up()
-    except BaseException as trouble:
-        step.give_up()  # a signal may come before `perform` has begun
-        if not isinstance(trouble, InterlockError):
-            raise
+            try:
+                call = step.begin()
+                if once and call is not None:
+                    call.deadline = driver.session.clock() + GRACE
+                    await driver.run_shielded(iter(call))
+            finally:
+                step.give_up()
+    except InterlockError as trouble:
         go_on(error, trouble, own=own)
 
 
@@ -167,23 +157,18 @@ def watch(
         raise ClosedError("the client is closed")
 
     async def observe() -> None:
-        try:
-            while await _changed(driver, what, changed):
-                await run_user(f"a callback of {what}", tell)
-        except ClosedError:
-            return
+        with suppress(ClosedError):
+            while True:
+                try:
+                    if not await changed():
+                        return
+                except Exception as error:  # noqa: BLE001 - the next look may succeed
+                    if driver.closed:
+                        return
+                    report(f"an observer of {what}", error)
+                    await driver.run(iter(Wait(None, driver.session.clock() + RETRY)))
+                else:
+                    await run_user(f"a callback of {what}", tell)
 
     ended: Callable[[], Awaitable[None]] = driver.start(observe)
     return ended
-
-
-async def _changed(driver: Any, what: str, changed: Callable[[], Awaitable[bool]]) -> bool:
-    """Return what *changed* returns; after an error call it again."""
-    while True:
-        try:
-            return await changed()
-        except ClosedError:
-            raise
-        except Exception as error:  # noqa: BLE001 - it is reported; the next look may succeed
-            report(f"an observer of {what}", error)
-        await driver.run(iter(Wait(None, driver.session.clock() + RETRY)))

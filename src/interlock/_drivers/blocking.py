@@ -7,6 +7,7 @@ server answers, a decorated call may go on. Each rule stands here once. The face
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock._core.locks.ticket import over
@@ -14,7 +15,6 @@ from interlock._core.model.effects import GRACE, Wait
 from interlock._drivers.background.log import log_unreachable
 from interlock._drivers.process.lifecycle import report
 from interlock._drivers.process.line import note_line
-from interlock._drivers.process.whole import give_up
 from interlock._drivers.threads import run_user
 from interlock._traceback import shorten
 from interlock.errors import ClosedError, InterlockError, NotHeldError, ServerUnavailableError
@@ -38,15 +38,6 @@ R = TypeVar("R")
 T = TypeVar("T")
 RETRY = 0.5
 """Seconds after which an observer looks again if the server did not answer."""
-
-
-def performed(driver: Any, step: Step[R], then: Callable[[R], T]) -> T:
-    """Perform *step*; return what *then* makes of its result, or leave nothing of both behind."""
-    try:
-        return then(driver.perform(step))
-    except BaseException:
-        give_up(step)
-        raise
 
 
 def go_on(error: BaseException | None, trouble: InterlockError, *, own: bool = False) -> None:
@@ -90,15 +81,14 @@ def leave(
         if error is None or own or isinstance(error, (Exception, GeneratorExit)):
             driver.perform(step)
         else:
-            call = step.begin()
-            if once and call is not None:
-                call.deadline = driver.session.clock() + GRACE
-                driver.run_shielded(iter(call))
-            step.give_up()
-    except BaseException as trouble:
-        step.give_up()  # a signal may come before `perform` has begun
-        if not isinstance(trouble, InterlockError):
-            raise
+            try:
+                call = step.begin()
+                if once and call is not None:
+                    call.deadline = driver.session.clock() + GRACE
+                    driver.run_shielded(iter(call))
+            finally:
+                step.give_up()
+    except InterlockError as trouble:
         go_on(error, trouble, own=own)
 
 
@@ -166,23 +156,18 @@ def watch(
         raise ClosedError("the client is closed")
 
     def observe() -> None:
-        try:
-            while _changed(driver, what, changed):
-                run_user(f"a callback of {what}", tell)
-        except ClosedError:
-            return
+        with suppress(ClosedError):
+            while True:
+                try:
+                    if not changed():
+                        return
+                except Exception as error:  # noqa: BLE001 - the next look may succeed
+                    if driver.closed:
+                        return
+                    report(f"an observer of {what}", error)
+                    driver.run(iter(Wait(None, driver.session.clock() + RETRY)))
+                else:
+                    run_user(f"a callback of {what}", tell)
 
     ended: Callable[[], None] = driver.start(observe)
     return ended
-
-
-def _changed(driver: Any, what: str, changed: Callable[[], bool]) -> bool:
-    """Return what *changed* returns; after an error call it again."""
-    while True:
-        try:
-            return changed()
-        except ClosedError:
-            raise
-        except Exception as error:  # noqa: BLE001 - it is reported; the next look may succeed
-            report(f"an observer of {what}", error)
-        driver.run(iter(Wait(None, driver.session.clock() + RETRY)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import sys
-import threading
 import weakref
 from contextlib import suppress
 from functools import partial
@@ -175,41 +174,3 @@ async def run_user(what: str, callback: Callable[[], object]) -> None:
         if task is not None and task.cancelling():
             raise
         report(what, error)
-
-
-async def in_thread(work: Callable[[], None]) -> None:
-    """Run *work* in a thread of its own, and wait until the thread has ended.
-
-    After a cancellation the thread goes on, but nobody waits for it.
-    """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
-
-    def run() -> None:
-        try:
-            work()
-        except BaseException as error:  # noqa: BLE001 - it is handed to the task that waits
-            call_in(loop, partial(_resolve, done, error))
-        else:
-            call_in(loop, partial(_resolve, done, None))
-
-    thread = threading.Thread(target=run, name="interlock-close", daemon=True)
-    try:
-        thread.start()
-    except RuntimeError:  # too many threads: rather block the loop than leave the work undone
-        work()
-        return
-    # A cancelled task does not wait: the work goes on without it.
-    await done
-    thread.join()
-
-
-def _resolve(future: asyncio.Future[None], error: BaseException | None) -> None:
-    if future.done():
-        if error is not None:
-            report("the thread that closes a client", error)
-        return
-    if error is None:
-        future.set_result(None)
-    else:
-        future.set_exception(error)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
@@ -38,6 +37,8 @@ from interlock._misuse import warn_in_event_loop
 from interlock.errors import ClosedError, InterlockError, WrongTypeError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from interlock._core.model.hold import Hold, Owner
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
@@ -113,7 +114,6 @@ class ThreadDriver(ConnectedDriver):
         self._pool = Pool(topology)
         self._eval = self._pool.eval
         self._exiting = False
-        self._started = dict[Callable[[], None], threading.Thread]()
         super().__init__(servers, options, topology, self._pool, caller)
         self._upkeep.end_idle = self._pool.end_idle
 
@@ -142,10 +142,7 @@ class ThreadDriver(ConnectedDriver):
                         return step.result
             return self.run(step.rest(failure))
         except BaseException:
-            try:  # not in a function of its own: a second signal may come before its first `try`
-                step.give_up()
-            except BaseException:  # noqa: BLE001 - the first one goes on
-                step.give_up()
+            step.give_up()
             raise
 
     def run(self, op: Op[R]) -> R:
@@ -261,32 +258,16 @@ class ThreadDriver(ConnectedDriver):
     def start(self, run: Callable[[], None]) -> Callable[[], None]:
         """Start a thread that performs *run*; return a function that waits for its end.
 
-        In the thread itself that function returns at once. A forked child starts such a thread, too.
+        In the thread itself that function returns at once.
         """
-        self._start(run)
+        thread = threading.Thread(target=run, name="interlock-watch", daemon=True)
+        lifecycle.start(thread)
 
         def ended() -> None:
-            thread = self._started.get(run)
-            if thread is not None and thread is not threading.current_thread():
+            if thread is not threading.current_thread():
                 thread.join()
 
         return ended
-
-    def _start(self, run: Callable[[], None]) -> None:
-        def perform() -> None:
-            try:
-                run()
-            finally:
-                _ = self._started.pop(run, None)
-
-        self._started[run] = threading.Thread(target=perform, name="interlock-watch", daemon=True)
-        lifecycle.start(self._started[run])
-
-    def after_fork(self) -> None:
-        """Become another client, which holds nothing, in a forked child."""
-        super().after_fork()
-        for run in list(self._started):
-            self._start(run)
 
     def on_lost(self, hold: Hold, callback: Callable[[], object]) -> None:
         """Call *callback* in a thread for callbacks when *hold* is lost, or at once if it is."""

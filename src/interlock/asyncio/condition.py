@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from interlock._core.model.effects import performed
@@ -122,17 +123,15 @@ class Condition:
         try:
             notified: bool = await driver.run(performed(step))
         except BaseException as error:
-            try:
-                if isinstance(error, (InterlockError, GeneratorExit)):
-                    step.give_up()
-                else:  # it was interrupted: the lock is held again before that is told
-                    await driver.run_shielded(step.undo())
-            except InterlockError as trouble:
-                step.give_up()
-                error.add_note(f"interlock: {trouble}")
-            except BaseException:
-                step.give_up()
-                raise
+            with ExitStack() as unless_held:
+                _ = unless_held.callback(step.give_up)
+                if not isinstance(error, (InterlockError, GeneratorExit)):
+                    # It was interrupted: the lock is held again before that is told.
+                    try:
+                        await driver.run_shielded(step.undo())
+                        _ = unless_held.pop_all()
+                    except InterlockError as trouble:
+                        error.add_note(f"interlock: {trouble}")
             raise
         # asyncio only
         if self.lock.cancel_on_lost and step.hold is not None:

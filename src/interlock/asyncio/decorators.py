@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 from interlock._core.locks.base import Lock as CoreLock
 from interlock._core.locks.transfer import LeaveLocked
 from interlock._core.model.hold import Owner
-from interlock._drivers.awaited import inside, leave, performed
+from interlock._drivers.awaited import inside, leave
 from interlock._hints import hints
 from interlock._naming import (
     check_function,
@@ -20,7 +20,7 @@ from interlock._naming import (
     fixed_name,
     naming,
 )
-from interlock._traceback import shorten
+from interlock._traceback import outermost
 from interlock.asyncio import lock as locks
 from interlock.asyncio.lock import Hold, Lock
 from interlock.errors import ConfigError
@@ -184,11 +184,8 @@ class _Call:
         began = session.clock()
         self._until = began + self._min_hold
         step = lock.acquiring().of(lock, self._caller, began, lease)
-        try:
-            return await performed(driver, step, self._got)
-        except BaseException as error:
-            shorten(error)
-            raise
+        with outermost:
+            return self._got(await driver.perform(step))
 
     def _got(self, hold: Any) -> Hold | None:
         if hold is None:

@@ -30,12 +30,11 @@ from interlock._core.locks.errors import name_holder, not_held
 from interlock._core.locks.transfer import Adopt, HandOver, LeaveLocked
 from interlock._core.model.hold import ENDED, LOST, Claim, Job
 from interlock._core.model.no_hold import NoHold
-from interlock._drivers.awaited import leave, performed
+from interlock._drivers.awaited import leave
 from interlock._drivers.by_hand import ByHand
 from interlock._drivers.known_hold import KnownHold
 from interlock._drivers.process.line import line_of, note_line
 from interlock._drivers.process.thread_local import for_each
-from interlock._drivers.process.whole import give_up
 from interlock._drivers.tasks import LostEvent, current_owner, lasting_owner, whole
 from interlock._drivers.unawaited import awaited
 from interlock._hints import hints, told, unexpected
@@ -216,7 +215,7 @@ class _Entering:
             # end
             return self._block_of(hold, claim)
         except BaseException as error:
-            give_up(step)
+            step.give_up()
             shorten(error)
             raise
 
@@ -392,14 +391,13 @@ class Hold(KnownHold):
         seconds = lease_of(lease, driver)
         step = HandOver(hold, driver.session.options.lease if seconds is None else seconds)
         try:
-            return await performed(driver, step, partial(self._ticket, hold))
+            holder = await driver.perform(step)
+            told = tickets.Ticket(hold.lock.kind, holder, hold.token, hold.name)
+            return Ticket(driver, told, partial(adopt, driver))
         except BaseException as error:
+            step.give_up()
             shorten(error)
             raise
-
-    def _ticket(self, hold: model.Hold, holder: str) -> Ticket:
-        told = tickets.Ticket(hold.lock.kind, holder, hold.token, hold.name)
-        return Ticket(self._driver, told, partial(adopt, self._driver))
 
     async def _leave_locked(self, seconds: float) -> None:
         """Release it, but leave the lock locked for so many *seconds*."""
@@ -542,7 +540,7 @@ class Lock(_Entering):
                     hold.line = line_of(_getframe(1), "f_lasti")
             return hold is not None  # noqa: TRY300 - a signal may strike here
         except BaseException as error:
-            give_up(step)
+            step.give_up()
             shorten(error)
             raise
 
@@ -740,7 +738,7 @@ async def adopt(driver: AsyncDriver, ticket: Ticket | str, lease: Duration | Non
         note_line(hold, 2)
         return of_block(Hold, driver, hold, lock)
     except BaseException as error:
-        give_up(step)
+        step.give_up()
         shorten(error)
         raise
 

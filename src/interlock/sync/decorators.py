@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 from interlock._core.locks.base import Lock as CoreLock
 from interlock._core.locks.transfer import LeaveLocked
 from interlock._core.model.hold import Owner
-from interlock._drivers.blocking import inside, leave, performed
+from interlock._drivers.blocking import inside, leave
 from interlock._hints import hints
 from interlock._naming import (
     check_function,
@@ -21,7 +21,7 @@ from interlock._naming import (
     fixed_name,
     naming,
 )
-from interlock._traceback import shorten
+from interlock._traceback import outermost
 from interlock.errors import ConfigError
 from interlock.options import MIN_LEASE, check_name, lease_of, lease_within
 from interlock.sync import lock as locks
@@ -181,11 +181,8 @@ class _Call:
         began = session.clock()
         self._until = began + self._min_hold
         step = lock.acquiring().of(lock, self._caller, began, lease)
-        try:
-            return performed(driver, step, self._got)
-        except BaseException as error:
-            shorten(error)
-            raise
+        with outermost:
+            return self._got(driver.perform(step))
 
     def _got(self, hold: Any) -> Hold | None:
         if hold is None:

@@ -116,12 +116,14 @@ class Listener:
             self._subscribe(line)
 
     def _subscribe(self, line: Line) -> None:
+        sent = False
         try:
             line.asked = True  # not later: the server's refusal may come at once
             self._send("SSUBSCRIBE" if self._whole.sharded else "SUBSCRIBE", *line.channels)
-        except BaseException:
-            line.asked = False  # the next one sends it
-            raise
+            sent = True
+        finally:
+            if not sent:
+                line.asked = False  # the next one sends it
 
     def _send(self, *words: str | int) -> None:
         connection = self._connection

@@ -147,17 +147,15 @@ def dropped(driver: Mortal, name: str) -> None:
     def end() -> None:
         rest = f"; it held {held}, which nothing protects any more" if held else ""
         try:
-            try:
-                driver.end_dropped()
-            except ServerUnavailableError:
-                rest += "; what it held ends with its lease"
-            message = f"unclosed {name}: call close(), or use it in a with statement{rest}"
-            if driver.ending.warns:
-                warnings.warn(message, MisuseWarning if held else ResourceWarning, stacklevel=2)
-        except BaseException as error:  # noqa: BLE001 - no caller would get it
-            report("a client that was dropped without being closed", error)
+            driver.end_dropped()
+        except ServerUnavailableError:
+            rest += "; what it held ends with its lease"
+        message = f"unclosed {name}: call close(), or use it in a with statement{rest}"
+        if driver.ending.warns:
+            warnings.warn(message, MisuseWarning if held else ResourceWarning, stacklevel=2)
 
-    thread = threading.Thread(target=end, name="interlock-close", daemon=True)
+    end_it = partial(run_user, "a client that was dropped without being closed", end)
+    thread = threading.Thread(target=end_it, name="interlock-close", daemon=True)
     try:
         thread.start()
     except RuntimeError:

@@ -1,46 +1,16 @@
-"""Tasks of asyncio: those that the driver starts, and those that it cancels for a loss."""
+"""Tasks of asyncio that are cancelled for a loss."""
 
 from __future__ import annotations
 
 import asyncio
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Callable
 
     from interlock._core.model.hold import Hold
-
-
-R = TypeVar("R")
-
-
-class OwnTasks:
-    """The tasks that a driver has started: asyncio alone would let them be collected."""
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[object]] = set()
-
-    def keep(self, work: Coroutine[object, object, object]) -> asyncio.Task[object]:
-        """Start a task that performs *work*, and keep it until its end; return it."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    def start(self, run: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], Awaitable[None]]:
-        """Start a task that performs *run*; return a function that waits for its end.
-
-        In the task itself that function returns at once.
-        """
-        task = self.keep(run())
-
-        async def ended() -> None:
-            if task is not asyncio.current_task():
-                _ = await asyncio.wait({task})
-
-        return ended
 
 
 class Cancellations:
