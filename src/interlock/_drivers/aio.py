@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from interlock._core.queue.places import Place
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
-    from interlock._links.pipeline import Pipeline
     from interlock.options import Options
 
 
@@ -112,17 +111,19 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
             if call is not None:
                 pipeline = self._multiplexer.ready(call)
                 try:
-                    try:
-                        if pipeline is None:
-                            reply = await self._multiplexer.eval(call, self.timeout)
-                        else:
+                    if pipeline is None:
+                        reply = await self._told(self._multiplexer.eval(call, self.timeout))
+                    else:
+                        try:
                             # Who asks for a place is in no hurry: that goes with the next command.
                             packed = call.packed or pack_evalsha(call)
                             reply = await pipeline.send(packed, step.heard, call.script.patient)
-                    except InterlockError as error:
-                        reply = error
-                    if isinstance(reply, Exception):
-                        reply = await self._judged(call, pipeline, reply)
+                        except InterlockError as error:
+                            reply = error
+                        if isinstance(reply, Exception):
+                            seconds = self._seconds(call)
+                            judged = self._multiplexer.judged(pipeline, call, reply, seconds)
+                            reply = await self._told(judged)
                 except InterlockError as error:
                     failure = error
                 else:
@@ -201,41 +202,23 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
             raise ClosedError("the client was closed while it waited")
         return None
 
-    async def eval(self, call: Eval[object]) -> object:
-        """Run *call* and return its reply; errors as `Pipeline.eval`.
+    def eval(self, call: Eval[object]) -> Awaitable[object]:
+        """Run *call* and return its reply; errors as `Pipeline.eval`."""
+        return self._told(self._multiplexer.eval(call, self._seconds(call)))
+
+    async def _told(self, asked: Awaitable[object]) -> object:
+        """Return the reply that is *asked* for; errors as `Pipeline.eval`.
 
         A WrongTypeError costs another round trip, to tell what was found.
         """
-        pipeline, seconds = self._multiplexer.ready(call), self._seconds(call)
         try:
-            reply = await (
-                self._multiplexer.eval(call, seconds)
-                if pipeline is None
-                else pipeline.begin(call, seconds)
-            )
-        except InterlockError as error:
-            reply = error
-        return await self._judged(call, pipeline, reply) if isinstance(reply, Exception) else reply
-
-    async def _judged(
-        self, call: Eval[object], pipeline: Pipeline | None, reply: Exception
-    ) -> object:
-        """Return the outcome of *call*, whose *reply* over *pipeline* is an error.
-
-        Without *pipeline* it is the outcome already. Arguments and errors as `Pipeline.judged`.
-        """
-        try:
-            if pipeline is None:
-                raise reply
-            return await self._multiplexer.judged(pipeline, call, reply, self._seconds(call))
+            return await asked
         except WrongTypeError as error:
             asking = wrong_type.types_of(error)
             with suppress(InterlockError):
                 wrong_type.describe(error, await self._multiplexer.eval(asking, GRACE))
             wrong_type.name(error, self.state.options.prefix)
             raise
-        finally:
-            del reply  # it refers to this frame
 
     def _seconds(self, call: Eval[object], least: float = GRACE) -> float:
         """Return the seconds that *call* may take; *least* if its time is up."""

@@ -83,15 +83,35 @@ class ConnectedDriver:
                 'sharded channels need a cluster (redis+cluster://): use pubsub="auto"'
             )
         self.topology, self.timeout = topology, timeout_of(servers, options)
-        self.state = State(servers, options, topology, caller)
-        self.observers = Observers(self.state.events)
+        self.state = state = State(servers.where, options, topology.only is None, caller)
+        self.observers = Observers(state.events)
         self._inbox: SimpleQueue[Any] = SimpleQueue()
-        reports = Reports(self.state, topology, self._inbox.put)
-        outside = _outside(self.state, self._inbox, reports, self.timeout, weakref.ref(self))
-        self.session = Session(outside, self.state.client_id)
+        reports = Reports(state, topology, self._inbox.put)
+        outside = Outside(
+            options=options,
+            clock=clock.now,
+            random=Random().random,  # noqa: S311 - no secret
+            wake=self._inbox.put,
+            tell_loss=_tell_loss,
+            tell_forgotten=_tell_forgotten,
+            write_card=reports.write_soon,
+            events=state.events,
+            epoch=servers.epoch,
+            clustered=state.clustered,
+            counts_failovers=topology.only is not None and topology.only.moves,
+            patience=self.timeout,
+            note=state.note,
+            note_short_lease=state.note_short_lease,
+            took_over=servers.took_over,
+            database=servers.identity,
+            where=state.where,
+            home=weakref.ref(self),
+            wish=state.wish,
+        )
+        self.session = Session(outside, state.client_id)
         # A server that is silent for longer would let grants end that were to be prolonged.
         limit = min(self.timeout, GRANT / 3, options.lease / 6)
-        tell = partial(_tell_refusals, self.state, topology)
+        tell = partial(_tell_refusals, state, topology)
         self._upkeep = Upkeep(self.session, self._inbox, topology, limit, reports, tell)
         self.subscriber = Subscriber(self.session, topology, self.timeout)
         topology.on_change = self.session.follow_keys
@@ -129,11 +149,6 @@ class ConnectedDriver:
             self._upkeep.start()
             self.started = True
 
-    @property
-    def in_use(self) -> bool:
-        """Return whether there are threads and connections."""
-        return self.started
-
     def owner_ended(self, reference: object) -> None:
         """Release soon what the owner of *reference* had, which nobody else can release."""
         if self.session.live:
@@ -163,13 +178,10 @@ class ConnectedDriver:
 
     def at_exit(self) -> None:
         """Release what is still held when the interpreter exits."""
-        if not self.ending.over:
-            self.closed = True
-            self._end(lifecycle.EXIT_TIMEOUT)
+        self._end(lifecycle.EXIT_TIMEOUT)
 
     def end_dropped(self) -> None:
         """End as `close` does, in a thread."""
-        self.closed = True
         self._end(self.timeout)
 
     def after_fork(self) -> None:
@@ -208,6 +220,7 @@ class ConnectedDriver:
         """Wait at most *timeout* seconds for running commands: then all holds are known."""
 
     def _end(self, timeout: float) -> None:
+        self.closed = True
         self.ending.run(partial(self._end_all, timeout), timeout)
 
     def _end_all(self, timeout: float) -> None:
@@ -236,35 +249,6 @@ class ConnectedDriver:
 def timeout_of(servers: Endpoint | Cluster, options: Options) -> float:
     """Return how many seconds a reply may take."""
     return servers.command_timeout or options.command_timeout
-
-
-def _outside(
-    state: State,
-    inbox: SimpleQueue[Any],
-    reports: Reports,
-    timeout: float,
-    home: Callable[[], object],
-) -> Outside:
-    return Outside(
-        options=state.options,
-        clock=clock.now,
-        random=Random().random,  # noqa: S311 - no secret
-        wake=inbox.put,
-        tell_loss=_tell_loss,
-        tell_forgotten=_tell_forgotten,
-        write_card=reports.write_soon,
-        events=state.events,
-        epoch=state.epoch,
-        clustered=state.clustered,
-        counts_failovers=state.counts_failovers,
-        patience=timeout,
-        note=state.note,
-        took_over=state.took_over,
-        database=state.database,
-        where=state.where,
-        home=home,
-        wish=state.wish,
-    )
 
 
 def _tell_loss(hold: Hold) -> None:

@@ -28,11 +28,6 @@ if TYPE_CHECKING:
 
     Question = tuple[Pool, Eval[object], float]
 
-TICK = 0.01
-"""Time-outs are rounded up to a multiple of these seconds.
-
-Changing the time-out of a connection costs a system call.
-"""
 LOOK = 0.001
 """Seconds between two looks whether a thread has ended."""
 MOMENT = 0.1
@@ -59,8 +54,8 @@ class _Group:
         self.running = threading.Lock()
 
     def seconds(self) -> float:
-        """Return the seconds that the calls have left, rounded."""
-        return _rounded(self.until - clock.now())
+        """Return the seconds that the calls have left."""
+        return max(self.until - clock.now(), LEAST)
 
     def send(self) -> None:
         """Send the calls: on an idle connection, or else by a thread."""
@@ -130,12 +125,6 @@ class _Group:
         self.answers = [error] * len(self.calls)
 
 
-def _rounded(seconds: float) -> float:
-    """Return *seconds* in whole ticks."""
-    ticks = math.ceil(seconds / TICK)
-    return ticks * TICK if ticks > 0 else LEAST
-
-
 def ask(questions: Sequence[Question], enough: Enough | None = None) -> list[object]:
     """Run each call on its pool, within the seconds that come with it.
 
@@ -147,7 +136,7 @@ def ask(questions: Sequence[Question], enough: Enough | None = None) -> list[obj
     if len(questions) == 1:
         [(whole, call, seconds)] = questions
         try:
-            replies[0] = whole.eval(call, _rounded(seconds))
+            replies[0] = whole.eval(call, max(seconds, LEAST))
         except InterlockError as error:
             replies[0] = error
         return replies

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.model.hold import Owner
-    from interlock._links.cluster import Cluster
-    from interlock._links.endpoint import Endpoint
-    from interlock._links.topology import Topology
     from interlock.options import Options
 
 _numbers = itertools.count(1)
@@ -27,38 +24,26 @@ class State:
     """One client.
 
     Args:
-        servers: one server, or a cluster.
+        where: tells its servers from others.
         options: the client's.
-        topology: of *servers*.
+        clustered: whether several servers share the keys.
         caller: returns the owner that calls.
 
     Attributes:
-        options: as given.
+        where, options, clustered: as given.
         client_id: the first half of the ids of its holds; another one in a forked child.
-        where, database: what tells its servers and its database from others.
-        epoch: returns how often another server has taken over, as far as is known here.
-        took_over: returns how many seconds ago another server has taken over a key.
-        clustered: whether several servers share the keys.
-        counts_failovers: whether *epoch* counts all failovers.
         events: what observers and cards are told.
         period: seconds between two rounds of renewals.
     """
 
     def __init__(
-        self,
-        servers: Endpoint | Cluster,
-        options: Options,
-        topology: Topology,
-        caller: Callable[[], Owner],
+        self, where: str, options: Options, clustered: bool, caller: Callable[[], Owner]
     ) -> None:
-        self.options, self._caller = options, caller
-        self.where, self.database = servers.where, servers.identity
-        self.epoch, self.took_over = servers.epoch, servers.took_over
-        self.clustered = topology.only is None
-        self.counts_failovers = topology.only is not None and topology.only.moves
+        self.where, self.options, self.clustered = where, options, clustered
         self.events = Observing(clock.now, options.slow_acquire, options.slow_hold)
-        self.events.server = self.where
+        self.events.server = where
         self.period = options.lease / 3
+        self._caller = caller
         self._noted = dict[str, object]()
         self.begin()
 

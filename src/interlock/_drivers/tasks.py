@@ -8,7 +8,7 @@ import sys
 import weakref
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock._core.model.hold import Owner
 from interlock._drivers.lost_state import LostState
@@ -21,26 +21,14 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-class Library(Protocol):
-    """Another library of tasks."""
-
-    def current(self) -> Owner | None:
-        """Return the owner that stands for the running task, or None if no task runs."""
-        ...
-
-    def coroutine(self) -> object:
-        """Return the coroutine of the running task, or None if no task runs."""
-        ...
-
-
 _owners: dict[int, tuple[Owner, weakref.ref[asyncio.Task[object]]]] = {}
 """By the id of the task. The reference removes the entry before another task can get the id.
 
 A WeakKeyDictionary takes twice as long.
 """
 
-elsewhere: list[Library] = []
-"""The other libraries of tasks in use."""
+elsewhere: list[tuple[Callable[[], Owner | None], Callable[[], object]]] = []
+"""Of each other library of tasks in use: what returns the owner and the coroutine of its running task."""
 
 
 def current_owner() -> Owner:
@@ -54,8 +42,8 @@ def current_owner() -> Owner:
     except RuntimeError:  # no loop of asyncio's runs here
         task = None
     if task is None:
-        for library in elsewhere:
-            if (foreign := library.current()) is not None:
+        for owner_of_task, _ in elsewhere:
+            if (foreign := owner_of_task()) is not None:
                 return foreign
         raise RuntimeError(
             "this lock must be used from a task of asyncio: with trio, use a client of "
@@ -89,8 +77,8 @@ def _coroutine() -> object:
     with suppress(RuntimeError):  # no loop of asyncio's runs here
         if (task := asyncio.current_task()) is not None:
             return task.get_coro()
-    found = (library.coroutine() for library in elsewhere)
-    return next((coroutine for coroutine in found if coroutine is not None), None)
+    found = (coroutine() for _, coroutine in elsewhere)
+    return next((each for each in found if each is not None), None)
 
 
 def refuse_inside_task() -> None:

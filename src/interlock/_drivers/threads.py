@@ -100,9 +100,13 @@ class ThreadDriver(ConnectedDriver):
         servers: one server, or a cluster.
         options: the client's.
         caller: returns the running thread, or what runs in its place.
+
+    Attributes:
+        over: returns the driver that waits in place of this one, if there is one.
     """
 
     face = "interlock.Client"
+    over: Callable[[], object]
 
     def __init__(
         self,
@@ -289,7 +293,6 @@ class ThreadDriver(ConnectedDriver):
         Raises:
             ServerUnavailableError: some holds could not be released; they end with their leases.
         """
-        self.closed = True
         self._end(self.timeout)
 
     def at_exit(self) -> None:
@@ -299,10 +302,6 @@ class ThreadDriver(ConnectedDriver):
         """
         self._exiting = self._exiting or not self.ending.over
         super().at_exit()
-
-    def end_dropped(self) -> None:
-        """End as `close` does."""
-        self.close()
 
     def _forget_connections(self) -> None:
         self._pool.forget()

@@ -45,35 +45,33 @@ def _running() -> trio.lowlevel.Task | None:
         return None
 
 
-class _Owners:
-    """The owners that stand for trio's tasks; from now on faces ask it for them.
+_owners: weakref.WeakKeyDictionary[trio.lowlevel.Task, Owner] = weakref.WeakKeyDictionary()
+"""An owner lives as long as its task.
 
-    An owner lives as long as its task. When the task is gone, its clients release at once what
-    nobody else can release.
-    """
+When the task is gone, its clients release at once what nobody else can release.
+"""
 
-    def __init__(self) -> None:
-        self._owners: weakref.WeakKeyDictionary[trio.lowlevel.Task, Owner] = (
-            weakref.WeakKeyDictionary()
-        )
-        tasks.elsewhere.append(self)
 
-    def current(self) -> Owner | None:
-        """Return the owner that stands for the running task, or None if no task runs."""
-        task = _running()
-        if task is None:
-            return None
-        owner = self._owners.get(task)
-        if owner is None:
-            owner = self._owners[task] = Owner(f"task {task.name!r}", _end(task.coro))
-            # Holds know their owner by this reference. It tells all clients when the task is gone.
-            owner.reference = Reference(owner, lifecycle.owner_ended)
-        return owner
+def _owner() -> Owner | None:
+    """Return the owner that stands for the running task, or None if no task runs."""
+    task = _running()
+    if task is None:
+        return None
+    owner = _owners.get(task)
+    if owner is None:
+        owner = _owners[task] = Owner(f"task {task.name!r}", _end(task.coro))
+        # Holds know their owner by this reference. It tells all clients when the task is gone.
+        owner.reference = Reference(owner, lifecycle.owner_ended)
+    return owner
 
-    def coroutine(self) -> object:
-        """Return the coroutine of the running task, or None if no task runs."""
-        task = _running()
-        return None if task is None else task.coro
+
+def _coroutine() -> object:
+    """Return the coroutine of the running task, or None if no task runs."""
+    task = _running()
+    return None if task is None else task.coro
+
+
+tasks.elsewhere.append((_owner, _coroutine))  # from now on faces ask for them
 
 
 def _end(coroutine: Any) -> Callable[[], bool]:
@@ -81,12 +79,9 @@ def _end(coroutine: Any) -> Callable[[], bool]:
     return lambda: inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
 
 
-_owners = _Owners()
-
-
 def _caller() -> Owner:
     """Return the running task, or the thread if no task runs."""
-    return _owners.current() or thread_owner()
+    return _owner() or thread_owner()
 
 
 def _call_soon() -> Callable[[Callable[[], object]], None]:
@@ -121,10 +116,6 @@ class Bell:
             self._event = trio.Event()
 
 
-_drivers: weakref.WeakValueDictionary[int, TrioDriver] = weakref.WeakValueDictionary()
-"""By the id of the session, which lives as long as its driver."""
-
-
 class TrioDriver(AwaitedDriver):
     """Runs the operations of one client for any number of tasks of one trio loop.
 
@@ -147,7 +138,7 @@ class TrioDriver(AwaitedDriver):
         self._limiters: weakref.WeakKeyDictionary[trio.lowlevel.TrioToken, trio.CapacityLimiter] = (
             weakref.WeakKeyDictionary()
         )
-        _drivers[id(self.session)] = self
+        self._threads.over = weakref.ref(self)
 
     @property
     def closed(self) -> bool:
@@ -189,8 +180,8 @@ class TrioDriver(AwaitedDriver):
             self._threads.subscriber.hear(effect.line)
             return None
         if isinstance(effect, RunOn):  # it may wait for long, and must not occupy a thread
-            threads = self._threads.of(effect.session)
-            return await _drivers[id(threads.session)].run(effect.op)
+            over: Any = self._threads.of(effect.session).over()
+            return await over.run(effect.op)
         if not isinstance(effect, Wait):
             return await self._in_thread(self._threads.perform_effect, effect)
         place = effect.place

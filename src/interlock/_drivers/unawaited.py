@@ -69,30 +69,23 @@ class Unawaited(Coroutine[Any, Any, T]):
         """Give up."""
         self._coroutine.close()
 
+    if not TYPE_CHECKING:  # checkers shall know neither of these
 
-def _as_a_coroutine(self: Unawaited[Any], name: str) -> object:
-    """Return what schedulers and `inspect.getcoroutinestate` ask of a coroutine."""
-    if name in ("__name__", "__qualname__") or name.startswith("cr_"):
-        return getattr(self._coroutine, name)  # pyright: ignore[reportPrivateUsage]
-    raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        def __getattr__(self, name: str) -> object:
+            """Return what schedulers and `inspect.getcoroutinestate` ask of a coroutine."""
+            if name in ("__name__", "__qualname__") or name.startswith("cr_"):
+                return getattr(self._coroutine, name)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+        def __aenter__(self, *_: object) -> None:
+            self.close()
+            name = getattr(self._coroutine, "__name__", "this")
+            raise TypeError(
+                f"{name}() is no block: write `await {name}()`; a block takes the lock itself, as "
+                "in `async with client.lock(name) as hold:`"
+            )
 
-# Type checkers shall not know of it.
-setattr(Unawaited, "__getattr__", _as_a_coroutine)  # noqa: B010
-
-
-def _refuse_a_block(self: Unawaited[Any], *_: object) -> None:
-    self.close()
-    name = getattr(self._coroutine, "__name__", "this")  # pyright: ignore[reportPrivateUsage]
-    raise TypeError(
-        f"{name}() is no block: write `await {name}()`; a block takes the lock itself, as in "
-        "`async with client.lock(name) as hold:`"
-    )
-
-
-# Type checkers shall not know of them.
-for _method in ("__aenter__", "__aexit__"):
-    setattr(Unawaited, _method, _refuse_a_block)
+        __aexit__ = __aenter__
 
 
 class Attempt(Unawaited[H]):

@@ -8,11 +8,14 @@ primary that was isolated, or that a manual failover replaced, goes on granting 
 
 from __future__ import annotations
 
+import _thread
 import threading
+import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from interlock._drivers.background.callbacks import report_aside
 from interlock._drivers.process import clock
-from interlock._drivers.process.lifecycle import report
 from interlock._links.connection import Connection
 from interlock.errors import InterlockError, ServerUnavailableError
 
@@ -23,8 +26,7 @@ if TYPE_CHECKING:
 
 CHANNEL = "+switch-master"
 PING_INTERVAL = 5.0
-FIRST_RECONNECT_PAUSE = 0.05
-LONGEST_RECONNECT_PAUSE = 2.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 
 
 class SentinelMonitor:
@@ -49,13 +51,9 @@ class SentinelMonitor:
         endpoint.connected, endpoint.left = self._watch, left
 
     def _reset(self) -> None:
-        # Reentrant: a signal handler may come in anywhere and use the client.
-        self._change = threading.Condition(threading.RLock())
+        self._only = threading.Lock()
         self._connection: Connection | None = None
-        self._thread: threading.Thread | None = None
-        # Whether the connection ends because there are newer credentials.
-        self._closed = self._at_once = False
-        self._heard_at = 0.0
+        self._closed = False
 
     def log_in_anew(self) -> None:
         """Connect anew if there are newer credentials; a subscribed connection cannot log in.
@@ -64,23 +62,16 @@ class SentinelMonitor:
         """
         connection, login = self._connection, self._endpoint.login
         if connection is not None and connection.outdated and login and not login.doubted:
-            with self._change:
-                if self._connection is connection:  # else it has connected anew by now
-                    self._at_once = True
-                    connection.shutdown()
+            connection.shutdown()
 
     def close(self) -> None:
         """End the thread and the connection."""
         self._closed = True
         if self._endpoint.login is not None:
             self._endpoint.login.leave(self)
-        with self._change:
-            self._change.notify_all()
-            if self._connection is not None:
-                self._connection.shutdown()
-        thread = self._thread
-        if thread is not None and thread.ident and thread is not threading.current_thread():
-            thread.join(self._timeout + 1)
+        connection = self._connection
+        if connection is not None:
+            connection.shutdown()
 
     def after_fork(self) -> None:
         """Reset everything in a forked child; close the parent's connection, but send nothing."""
@@ -91,58 +82,41 @@ class SentinelMonitor:
         self._primary.after_fork()
 
     def _watch(self) -> None:
-        with self._change:
-            if self._thread is not None or self._closed:
-                return
-            # Noted first: a signal handler that strikes in between must not start another one.
-            thread = self._thread = threading.Thread(
-                target=self._run, name="interlock-sentinel", daemon=True
-            )
-            try:
-                thread.start()
-            except RuntimeError:
-                self._thread = None  # too many threads: the next connection tries again
+        if not (self._only.locked() or self._closed):
+            with suppress(RuntimeError):  # too many threads: the next connection tries again
+                _ = _thread.start_new_thread(self._run, ())
 
     def _run(self) -> None:
-        pause = FIRST_RECONNECT_PAUSE
+        if not self._only.acquire(blocking=False):
+            return
+        pause = FIRST_PAUSE
         while not self._closed:
             began = clock.now()
             try:
                 self._listen()
             except InterlockError:
-                if self._at_once:
-                    pause, self._at_once = FIRST_RECONNECT_PAUSE, False
-                    continue
-                # If something is wrong with the server, the commands of the client report it.
-                if clock.now() - began > LONGEST_RECONNECT_PAUSE:
-                    pause = FIRST_RECONNECT_PAUSE
-                self._rest(pause)
-                pause = min(pause * 2, LONGEST_RECONNECT_PAUSE)
+                pass  # if something is wrong with the server, the commands of the client report it
             except Exception as error:  # noqa: BLE001 - the thread must outlive any surprise
-                report("the Sentinel monitor", error)
-                self._rest(LONGEST_RECONNECT_PAUSE)
-
-    def _rest(self, seconds: float) -> None:
-        with self._change:
-            _ = self._change.wait_for(lambda: self._closed, seconds)
+                report_aside("the Sentinel monitor", error)
+            if clock.now() - began > LONGEST_PAUSE:
+                pause = FIRST_PAUSE
+            if not self._closed:
+                time.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
 
     def _listen(self) -> None:
-        connection = Connection(self._endpoint, self._timeout)
-        if self._endpoint.login is not None:
-            self._endpoint.login.follow(self)
-            if self._closed:
-                self._endpoint.login.leave(self)
+        connection = self._connection = Connection(self._endpoint, self._timeout)
         try:
-            with self._change:
-                if self._closed:
-                    return
-                self._connection, self._at_once = connection, False
-            connection.send("SUBSCRIBE", CHANNEL)
-            self._read(connection)
+            if self._endpoint.login is not None:
+                self._endpoint.login.follow(self)
+            if not self._closed:
+                connection.send("SUBSCRIBE", CHANNEL)
+                self._read(connection)
         finally:
-            with self._change:
-                self._connection = None
+            self._connection = None
             connection.close()
+            if self._closed and self._endpoint.login is not None:
+                self._endpoint.login.leave(self)
 
     def _read(self, connection: Connection) -> None:
         self._heard_at = asked_at = clock.now()

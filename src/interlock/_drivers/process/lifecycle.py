@@ -9,15 +9,14 @@ import threading
 import warnings
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from interlock.errors import MisuseWarning, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
-R = TypeVar("R")
+    from interlock._drivers.connected import ConnectedDriver
 
 finalizing = sys.is_finalizing
 """Return whether the interpreter takes its modules apart. Finalizers bind it, and then do nothing.
@@ -34,37 +33,6 @@ The children call finalizers of the package instead (`Finalize`).
 """
 LAST = -100
 """The priority of our finalizer: it runs after the user's."""
-
-
-class Mortal(Protocol):
-    """The part of a driver that is needed when the process forks or ends."""
-
-    ending: Ending
-
-    @property
-    def in_use(self) -> bool:
-        """Return whether there is anything to end."""
-        ...
-
-    def after_fork(self) -> None:
-        """Become a new client in the child: hold nothing, harm nothing."""
-        ...
-
-    def at_exit(self) -> None:
-        """Release what is still held, within a bounded time."""
-        ...
-
-    def end_dropped(self) -> None:
-        """End the threads and connections of a client that nobody can use any more."""
-        ...
-
-    def owner_ended(self, reference: object) -> None:
-        """Release at once what the owner of *reference* did not keep."""
-        ...
-
-    def held(self) -> list[str]:
-        """Return the names that it holds."""
-        ...
 
 
 class Ending:
@@ -93,33 +61,30 @@ class Ending:
         """
         if self.over or not self._mutex.acquire(timeout=timeout):
             return
+        # A signal handler or finalizer may interrupt *step* and come in here. It leaves the rest to
+        # the interrupted call.
+        outermost = not self._under_way
         try:
-            # A signal handler or finalizer may interrupt *step* and come in here. It leaves the
-            # rest to the interrupted call.
-            if not self.over and not self._under_way:
-                self._perform(step)
-        finally:
-            self._mutex.release()
-
-    def _perform(self, step: Callable[[], None]) -> None:
-        self._under_way = True
-        try:
-            step()
-            self.over = True
+            if outermost and not self.over:
+                self._under_way = True
+                step()
+                self.over = True
         except ServerUnavailableError:
             self.over = True
             raise
         finally:
-            self._under_way = False
+            if outermost:
+                self._under_way = False
+            self._mutex.release()
 
 
-_living: weakref.WeakSet[Mortal] = weakref.WeakSet()
+_living: weakref.WeakSet[ConnectedDriver] = weakref.WeakSet()
 _closing: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 """The threads that end dropped clients."""
 _hooked: set[str] = set()
 
 
-def register(driver: Mortal) -> None:
+def register(driver: ConnectedDriver) -> None:
     """Tell *driver* of forks and of the interpreter's exit from now on."""
     _living.add(driver)
     for package in FORKERS:
@@ -132,14 +97,14 @@ def owner_ended(reference: object) -> None:
         _each(lambda driver: driver.owner_ended(reference))
 
 
-def dropped(driver: Mortal, name: str) -> None:
+def dropped(driver: ConnectedDriver, name: str) -> None:
     """Start a thread that ends a client and warns that nobody has closed it.
 
     Args:
         driver: the client's driver. Its finalizer calls this, in any thread.
         name: the client's name in the warning.
     """
-    if driver.ending.over or not driver.in_use:
+    if driver.ending.over or not driver.started:
         return
     _living.add(driver)  # in case the process ends first
     held = ", ".join(repr(each) for each in driver.held()[:3])
@@ -191,7 +156,7 @@ def _at_end_of_child() -> None:
     _at_exit()
 
 
-def _each(step: Callable[[Mortal], None]) -> None:
+def _each(step: Callable[[ConnectedDriver], None]) -> None:
     for driver in list(_living):
         try:
             step(driver)
