@@ -14,6 +14,7 @@ from interlock._core.model.hold import Job
 from interlock._core.model.no_hold import NoHold
 from interlock._drivers.kept import Kept
 from interlock._drivers.process.line import line_of, note_line
+from interlock._drivers.process.whole import give_up
 from interlock._drivers.tasks import current_owner, whole
 from interlock._drivers.unawaited import attempt, awaited
 from interlock._hints import hints, told, unexpected
@@ -103,7 +104,7 @@ class Takes:
             kept.hold = hold
             return of_block(Permit, driver, hold, kept)
         except BaseException:
-            step.give_up()
+            give_up(step)
             raise
 
 

@@ -35,6 +35,7 @@ from interlock._drivers.by_hand import ByHand
 from interlock._drivers.known_hold import KnownHold
 from interlock._drivers.process.line import line_of, note_line
 from interlock._drivers.process.thread_local import for_each
+from interlock._drivers.process.whole import give_up
 from interlock._drivers.tasks import LostEvent, current_owner, lasting_owner, whole
 from interlock._drivers.unawaited import awaited
 from interlock._hints import hints, told, unexpected
@@ -215,7 +216,7 @@ class _Entering:
             # end
             return self._block_of(hold, claim)
         except BaseException as error:
-            step.give_up()
+            give_up(step)
             shorten(error)
             raise
 
@@ -395,7 +396,7 @@ class Hold(KnownHold):
             told = tickets.Ticket(hold.lock.kind, holder, hold.token, hold.name)
             return Ticket(driver, told, partial(adopt, driver))
         except BaseException as error:
-            step.give_up()
+            give_up(step)
             shorten(error)
             raise
 
@@ -540,7 +541,7 @@ class Lock(_Entering):
                     hold.line = line_of(_getframe(1), "f_lasti")
             return hold is not None  # noqa: TRY300 - a signal may strike here
         except BaseException as error:
-            step.give_up()
+            give_up(step)
             shorten(error)
             raise
 
@@ -738,7 +739,7 @@ async def adopt(driver: AsyncDriver, ticket: Ticket | str, lease: Duration | Non
         note_line(hold, 2)
         return of_block(Hold, driver, hold, lock)
     except BaseException as error:
-        step.give_up()
+        give_up(step)
         shorten(error)
         raise
 

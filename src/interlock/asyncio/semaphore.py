@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Never, Self, cast
 from interlock._core.model.hold import FIRST
 from interlock._drivers.awaited import leave
 from interlock._drivers.by_hand import ByHand
+from interlock._drivers.process.whole import give_up
 from interlock._drivers.tasks import current_owner
 from interlock._drivers.unawaited import awaited
 from interlock._hints import hints, told, unexpected
@@ -48,7 +49,7 @@ class _Entering:
                 claim.hold = step.has
             return step.has  # noqa: TRY300 - a signal may strike here
         except BaseException:
-            step.give_up()
+            give_up(step)
             raise
 
     async def _leave_hold(
@@ -176,7 +177,7 @@ class Semaphore(_Entering):
         try:
             await self._driver.perform(step)
         except BaseException as error:
-            step.give_up()  # a signal may come before `perform` has begun
+            give_up(step)  # a signal may come before `perform` has begun
             shorten(error)
             raise
 

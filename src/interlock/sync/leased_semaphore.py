@@ -16,6 +16,7 @@ from interlock._core.model.no_hold import NoHold
 from interlock._drivers.flow import current_owner
 from interlock._drivers.kept import Kept
 from interlock._drivers.process.line import line_of, note_line
+from interlock._drivers.process.whole import give_up
 from interlock._drivers.threads import whole
 from interlock._hints import hints, told, unexpected
 from interlock._misuse import publish
@@ -104,7 +105,7 @@ class Takes:
             kept.hold = hold
             return of_block(Permit, driver, hold, kept)
         except BaseException:
-            step.give_up()
+            give_up(step)
             raise
 
 

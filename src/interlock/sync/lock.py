@@ -37,6 +37,7 @@ from interlock._drivers.flow import current_owner
 from interlock._drivers.known_hold import KnownHold
 from interlock._drivers.process.line import line_of, note_line
 from interlock._drivers.process.thread_local import for_each
+from interlock._drivers.process.whole import give_up
 from interlock._drivers.threads import LostEvent, whole
 from interlock._hints import hints, told, unexpected
 from interlock._misuse import check_long_lease, publish
@@ -206,7 +207,7 @@ class _Entering:
                     hold.line = line_of(_getframe(1), "f_lasti")
             return self._block_of(hold, claim)
         except BaseException as error:
-            step.give_up()
+            give_up(step)
             shorten(error)
             raise
 
@@ -377,7 +378,7 @@ class Hold(KnownHold):
             told = tickets.Ticket(hold.lock.kind, holder, hold.token, hold.name)
             return Ticket(driver, told, partial(adopt, driver))
         except BaseException as error:
-            step.give_up()
+            give_up(step)
             shorten(error)
             raise
 
@@ -519,7 +520,7 @@ class Lock(_Entering):
                     hold.line = line_of(_getframe(1), "f_lasti")
             return hold is not None  # noqa: TRY300 - a signal may strike here
         except BaseException as error:
-            step.give_up()
+            give_up(step)
             shorten(error)
             raise
 
@@ -708,7 +709,7 @@ def adopt(driver: ThreadDriver, ticket: Ticket | str, lease: Duration | None = N
         note_line(hold, 2)
         return of_block(Hold, driver, hold, lock)
     except BaseException as error:
-        step.give_up()
+        give_up(step)
         shorten(error)
         raise
 

@@ -12,6 +12,7 @@ from interlock._core.model.hold import FIRST
 from interlock._drivers.blocking import leave
 from interlock._drivers.by_hand import ByHand
 from interlock._drivers.flow import current_owner
+from interlock._drivers.process.whole import give_up
 from interlock._hints import hints, told, unexpected
 from interlock._misuse import publish
 from interlock._traceback import outermost, shorten
@@ -48,7 +49,7 @@ class _Entering:
                 claim.hold = step.has
             return step.has  # noqa: TRY300 - a signal may strike here
         except BaseException:
-            step.give_up()
+            give_up(step)
             raise
 
     def _leave_hold(self, hold: Hold, claim: Claim | None, error: BaseException | None) -> None:
@@ -168,7 +169,7 @@ class Semaphore(_Entering):
         try:
             self._driver.perform(step)
         except BaseException as error:
-            step.give_up()  # a signal may come before `perform` has begun
+            give_up(step)  # a signal may come before `perform` has begun
             shorten(error)
             raise
 

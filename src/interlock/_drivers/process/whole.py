@@ -16,6 +16,8 @@ from interlock._traceback import shorten
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from interlock._core.model.effects import Step
+
 F = TypeVar("F", bound="Callable[..., Any]")
 
 MAX_UNDO = 10
@@ -41,6 +43,14 @@ def whole_in_python(call: F, undo: Callable[..., object], /) -> F:
             raise
 
     return cast("F", called)
+
+
+def give_up(step: Step[Any]) -> None:
+    """Leave nothing behind of *step*, though a second signal may come."""
+    try:
+        step.give_up()
+    except BaseException:  # noqa: BLE001 - the first one goes on
+        step.give_up()
 
 
 whole = whole_in_python
