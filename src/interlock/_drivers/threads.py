@@ -265,7 +265,7 @@ class ThreadDriver(ConnectedDriver):
         In the thread itself that function returns at once.
         """
         thread = threading.Thread(target=run, name="interlock-watch", daemon=True)
-        lifecycle.start(thread)
+        lifecycle.start(thread.start, thread.name)
 
         def ended() -> None:
             if thread is not threading.current_thread():

@@ -196,11 +196,11 @@ class Supervision:
                     if not pressed_key(signum):
                         self._send(signum)
             self._sit_out_min_hold()
-        except BaseException:
+        finally:
             # A fault of ours ends in giving the lock up, and no job runs on without it.
-            self._send(signal.SIGKILL)
-            self.job.wait()
-            raise
+            if self.job.poll() is None:
+                self._send(signal.SIGKILL)
+                self.job.wait()
         if self._stopped_for is not None:
             return self._stopped_for
         code: int = self.job.returncode

@@ -92,14 +92,6 @@ class Outbox:
         self.put(event)
         self._wakeup.set()
 
-    def attach(self, observer: Observer) -> None:
-        """Deliver what comes from now on to *observer*, and tell it so first."""
-        self.put_now(partial(self._attach, observer))
-
-    def detach(self, observer: Observer) -> None:
-        """Tell *observer* that it is detached, after everything that is queued."""
-        self.put_now(partial(self._detach, observer))
-
     def flush(self, timeout: float) -> None:
         """Wait at most *timeout* seconds until everything is delivered."""
         deadline = clock.now() + timeout
@@ -158,11 +150,13 @@ class Outbox:
         else:
             _ = event()
 
-    def _attach(self, observer: Observer) -> None:
+    def attach(self, observer: Observer) -> None:
+        """Deliver what comes from now on to *observer*; called in the thread."""
         self._observers.append(observer)
         self._tell(observer, "attached", self._events)
 
-    def _detach(self, observer: Observer) -> None:
+    def detach(self, observer: Observer) -> None:
+        """Deliver nothing more to *observer*; called in the thread."""
         self._tell(observer, "detached", self._events)
         self._observers = [each for each in self._observers if each is not observer]
 
@@ -211,7 +205,7 @@ class Observers:
             )
         with self._mutex:
             self._choose(*self._observers, observer)
-        self._box.attach(observer)
+        self._box.put_now(partial(self._box.attach, observer))
         return partial(self._remove, observer)
 
     def _remove(self, observer: Observer) -> None:
@@ -220,7 +214,7 @@ class Observers:
             if len(others) == len(self._observers):
                 return
             self._choose(*others)
-        self._box.detach(observer)
+        self._box.put_now(partial(self._box.detach, observer))
 
     def _choose(self, *observers: Observer) -> None:
         """Deliver to *observers*, and tell the hot path whether they want each use of a lock."""
@@ -242,7 +236,7 @@ class Observers:
             observers = self._observers
             self._choose()
         for observer in observers:
-            self._box.detach(observer)
+            self._box.put_now(partial(self._box.detach, observer))
         until = clock.now() + LAST_WAIT
         for box in (self._box, self._log):
             box.flush(until - clock.now())

@@ -19,7 +19,7 @@ from interlock._drivers.background.callbacks import call_user, report_aside
 from interlock._drivers.background.log import log_late
 from interlock._drivers.background.reports import Report
 from interlock._drivers.process import clock
-from interlock._drivers.process.lifecycle import no_room
+from interlock._drivers.process.lifecycle import start
 from interlock._links.pool import Pool
 from interlock._links.resp import send_texts
 from interlock.errors import ClosedError, ServerUnavailableError
@@ -143,10 +143,7 @@ class Upkeep:
         """
         # Not `Thread.start`, which a signal can leave half done. After one, another may start, and
         # ends at once.
-        try:
-            _ = _thread.start_new_thread(self._run, ())
-        except RuntimeError as error:
-            raise no_room("interlock-upkeep", error) from error
+        start(partial(_thread.start_new_thread, self._run, ()), "interlock-upkeep")
 
     def move(self) -> None:
         """Tell that another server is the primary now."""

@@ -167,24 +167,19 @@ def _each(step: Callable[[ConnectedDriver], None]) -> None:
             report("a fork or the exit of the process", error)
 
 
-def start(thread: threading.Thread) -> None:
-    """Start *thread*.
+def start(begin: Callable[[], object], name: str) -> None:
+    """Start the thread *name* by *begin*.
 
     Raises:
         ServerUnavailableError: the system has no room for it.
     """
     try:
-        thread.start()
+        _ = begin()
     except RuntimeError as error:
-        raise no_room(thread.name, error) from error
-
-
-def no_room(thread: str, error: RuntimeError) -> ServerUnavailableError:
-    """Return the error of who cannot start *thread* because of *error*."""
-    return ServerUnavailableError(
-        f"the thread {thread!r} cannot be started: {error}; too many threads run, or the "
-        "interpreter exits"
-    )
+        raise ServerUnavailableError(
+            f"the thread {name!r} cannot be started: {error}; too many threads run, or the "
+            "interpreter exits"
+        ) from error
 
 
 def report(what: str, error: BaseException) -> None:
