@@ -297,10 +297,6 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
         """
         return self._cancellations.take_back(error, hold)
 
-    def _deserted(self) -> bool:
-        """Return whether the loop is closed, so that no task can go on."""
-        return self._loop is not None and self._loop.is_closed()
-
     async def close(self) -> None:
         """Release what is still held and end every thread and connection.
 
@@ -311,7 +307,7 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
             ServerUnavailableError: some holds could not be released; they end with their leases.
         """
         self.closed = True
-        if self._deserted():
+        if self._loop is not None and self._loop.is_closed():  # no task can go on
             self._multiplexer.forget()
         try:
             if not self.ending.over:

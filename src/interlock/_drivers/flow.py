@@ -165,10 +165,6 @@ class ThreadOwner(Owner):
         _ = _scope.set(scope if mark is None else mark)  # as in C
         return True
 
-    def another(self) -> ThreadOwner:
-        """Return an owner beside it, for another flow of its thread."""
-        return ThreadOwner(self.label, self.pool)
-
     def has_any_of(self, scopes: list[Mark | Scope]) -> bool:
         """Return whether its scope is one of *scopes*."""
         scope, mark = self.cell[0], self.mark()
@@ -186,8 +182,11 @@ class ThreadOwner(Owner):
             return False
         return bool(self.cell[0]) and sys.getrefcount(self.cell[0]) > _OURS
 
-    def is_over(self) -> bool:
-        """Return whether the job, the task or the context of a pool's job has ended."""
+    def ended(self) -> bool:
+        """Return whether the job, the task or the context of a pool's job has ended.
+
+        Then nobody comes back for its holds.
+        """
         job = None if self.job is None else self.job()
         if self.job is not None and job is None:
             return True
@@ -204,12 +203,8 @@ class ThreadOwner(Owner):
         contexts of another thread may release for each other, as with RLock.
         """
         if self.pool is not None:
-            return self.is_over() or self.has_any_of(_scopes())
-        return self.is_over() or (self.job is None and self in _owners_here()[1:])
-
-    def ended(self) -> bool:
-        """Return whether nobody comes back for its holds: its job or task is over."""
-        return self.is_over()
+            return self.ended() or self.has_any_of(_scopes())
+        return self.ended() or (self.job is None and self in _owners_here()[1:])
 
     def refuse_vain_wait(self, lock: Lock, deadline: float) -> None:
         """Raise if only this thread could end a wait for *lock* until *deadline*.
@@ -286,7 +281,7 @@ def _owner_of_flow() -> ThreadOwner:
         elif owner.job == job and (task is not None or owner.has_any_of(scopes)):
             return owner
     if idle is None:
-        idle = owners[0].another()
+        idle = ThreadOwner(owners[0].label, owners[0].pool)
         former = idle.cell[0]
         kept.append(idle)
         owners.append(idle)
@@ -390,7 +385,7 @@ def _never_released(other: ThreadOwner) -> str | None:
         return _LOOP
     if _serves_asgiref() or _workers(other) == 1:
         return _ALONE
-    return None if other.pool is not None or other.is_over() else _HERE
+    return None if other.pool is not None or other.ended() else _HERE
 
 
 def _serves_asgiref() -> bool:
