@@ -8,17 +8,13 @@ tools/make_sync.py makes `blocking` from this file.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from interlock._core.locks.ticket import over
-from interlock._core.model.effects import GRACE, Wait
+from interlock._core.model.effects import GRACE
 from interlock._drivers.background.log import log_unreachable
-from interlock._drivers.process.lifecycle import report
 from interlock._drivers.process.line import note_line
-from interlock._drivers.tasks import run_user
 from interlock._traceback import shorten
-from interlock.errors import ClosedError, InterlockError, NotHeldError, ServerUnavailableError
+from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -26,7 +22,6 @@ if TYPE_CHECKING:
     from types import CoroutineType, TracebackType
     from typing import TypeAlias
 
-    from interlock._core.locks.ticket import Ticket
     from interlock._core.model.effects import Step
 
     Exits: TypeAlias = Callable[
@@ -37,8 +32,6 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 T = TypeVar("T")
-RETRY = 0.5
-"""Seconds after which an observer looks again if the server did not answer."""
 
 
 def go_on(error: BaseException | None, trouble: InterlockError, *, own: bool = False) -> None:
@@ -49,14 +42,6 @@ def go_on(error: BaseException | None, trouble: InterlockError, *, own: bool = F
     if error is None or own:
         raise shorten(trouble) from error
     error.add_note(f"interlock: {trouble}")
-
-
-async def end_by(end: Callable[[], Awaitable[None]], error: BaseException | None) -> None:
-    """Call *end* at the end of a block, which *error* ends; None if nothing does."""
-    try:
-        await end()
-    except InterlockError as trouble:
-        go_on(error, trouble)
 
 
 async def leave(
@@ -124,51 +109,3 @@ def _goes_on(error: ServerUnavailableError, name: str, if_unreachable: str) -> b
         return False
     log_unreachable(name, if_unreachable, error)
     return True
-
-
-async def adopt_ticket(driver: Any, ticket: Ticket, adopt: Callable[[str], Awaitable[R]]) -> R:
-    """Adopt the hold of *ticket* by *adopt*; if it is over, tell why."""
-    try:
-        return await adopt(str(ticket))
-    except NotHeldError as error:
-        raise await driver.run(over(driver.session, ticket)) from error
-
-
-def watch(
-    driver: Any,
-    what: str,
-    changed: Callable[[], Awaitable[bool]],
-    tell: Callable[[], object],
-) -> Callable[[], Awaitable[None]]:
-    """Call *tell* after each change, in a task of its own; return what waits for the end of that.
-
-    An error is reported, and the next change is told all the same.
-
-    Args:
-        driver: the client's.
-        what: is observed, in words.
-        changed: waits for a change; it returns False when it is stopped.
-        tell: calls the user.
-
-    Raises:
-        ClosedError: the client is closed.
-    """
-    if driver.closed:
-        raise ClosedError("the client is closed")
-
-    async def observe() -> None:
-        with suppress(ClosedError):
-            while True:
-                try:
-                    if not await changed():
-                        return
-                except Exception as error:  # noqa: BLE001 - the next look may succeed
-                    if driver.closed:
-                        return
-                    report(f"an observer of {what}", error)
-                    await driver.run(iter(Wait(None, driver.session.clock() + RETRY)))
-                else:
-                    await run_user(f"a callback of {what}", tell)
-
-    ended: Callable[[], Awaitable[None]] = driver.start(observe)
-    return ended

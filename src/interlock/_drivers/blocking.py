@@ -7,17 +7,13 @@ server answers, a decorated call may go on. Each rule stands here once. The face
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from interlock._core.locks.ticket import over
-from interlock._core.model.effects import GRACE, Wait
+from interlock._core.model.effects import GRACE
 from interlock._drivers.background.log import log_unreachable
-from interlock._drivers.process.lifecycle import report
 from interlock._drivers.process.line import note_line
-from interlock._drivers.threads import run_user
 from interlock._traceback import shorten
-from interlock.errors import ClosedError, InterlockError, NotHeldError, ServerUnavailableError
+from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +21,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import TypeAlias
 
-    from interlock._core.locks.ticket import Ticket
     from interlock._core.model.effects import Step
 
     Exits: TypeAlias = Callable[
@@ -36,8 +31,6 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 T = TypeVar("T")
-RETRY = 0.5
-"""Seconds after which an observer looks again if the server did not answer."""
 
 
 def go_on(error: BaseException | None, trouble: InterlockError, *, own: bool = False) -> None:
@@ -48,14 +41,6 @@ def go_on(error: BaseException | None, trouble: InterlockError, *, own: bool = F
     if error is None or own:
         raise shorten(trouble) from error
     error.add_note(f"interlock: {trouble}")
-
-
-def end_by(end: Callable[[], None], error: BaseException | None) -> None:
-    """Call *end* at the end of a block, which *error* ends; None if nothing does."""
-    try:
-        end()
-    except InterlockError as trouble:
-        go_on(error, trouble)
 
 
 def leave(
@@ -123,51 +108,3 @@ def _goes_on(error: ServerUnavailableError, name: str, if_unreachable: str) -> b
         return False
     log_unreachable(name, if_unreachable, error)
     return True
-
-
-def adopt_ticket(driver: Any, ticket: Ticket, adopt: Callable[[str], R]) -> R:
-    """Adopt the hold of *ticket* by *adopt*; if it is over, tell why."""
-    try:
-        return adopt(str(ticket))
-    except NotHeldError as error:
-        raise driver.run(over(driver.session, ticket)) from error
-
-
-def watch(
-    driver: Any,
-    what: str,
-    changed: Callable[[], bool],
-    tell: Callable[[], object],
-) -> Callable[[], None]:
-    """Call *tell* after each change, in a thread of its own; return what waits for the end of that.
-
-    An error is reported, and the next change is told all the same.
-
-    Args:
-        driver: the client's.
-        what: is observed, in words.
-        changed: waits for a change; it returns False when it is stopped.
-        tell: calls the user.
-
-    Raises:
-        ClosedError: the client is closed.
-    """
-    if driver.closed:
-        raise ClosedError("the client is closed")
-
-    def observe() -> None:
-        with suppress(ClosedError):
-            while True:
-                try:
-                    if not changed():
-                        return
-                except Exception as error:  # noqa: BLE001 - the next look may succeed
-                    if driver.closed:
-                        return
-                    report(f"an observer of {what}", error)
-                    driver.run(iter(Wait(None, driver.session.clock() + RETRY)))
-                else:
-                    run_user(f"a callback of {what}", tell)
-
-    ended: Callable[[], None] = driver.start(observe)
-    return ended

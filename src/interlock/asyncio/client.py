@@ -29,7 +29,7 @@ from interlock._core.objects import semaphore as core_semaphore
 from interlock._core.objects.counter import Named
 from interlock._core.objects.number import LeasedNumber, check_idle, check_permits
 from interlock._drivers.aio import AsyncDriver
-from interlock._drivers.awaited import end_by
+from interlock._drivers.awaited import go_on
 from interlock._drivers.background.log import (
     warn_no_permits,
     warn_other_count,
@@ -54,7 +54,7 @@ from interlock.asyncio.read_write_lock import ReadWriteLock
 from interlock.asyncio.semaphore import Semaphore
 from interlock.asyncio.ticket import Ticket
 from interlock.backoff import ExponentialBackoff
-from interlock.errors import ConfigError
+from interlock.errors import ConfigError, InterlockError
 from interlock.options import (
     Options,
     check_flag,
@@ -176,7 +176,10 @@ class Client:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await end_by(self.close, error)
+        try:
+            await self.close()
+        except InterlockError as trouble:
+            go_on(error, trouble)
 
     async def close(self) -> None:
         """Release what is still held, and end every connection and thread.

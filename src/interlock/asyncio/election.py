@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from interlock._core.model.effects import Wait
 from interlock._core.objects.election import Watch
-from interlock._drivers.awaited import watch
+from interlock._drivers.process.lifecycle import report
+from interlock._drivers.tasks import run_user
 from interlock._hints import hints
 from interlock._naming import check_callback, checked_awaitable, takes_argument
 from interlock.asyncio.lock import Lock
-from interlock.errors import ConfigError
+from interlock.errors import ClosedError, ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from interlock._core.objects.election import LeaderInfo
 
 T = TypeVar("T")
+RETRY = 0.5
+"""Seconds after which an observer looks again if the server did not answer."""
 
 
 @hints("election.observe(callback)")
@@ -97,11 +101,23 @@ class Election(Lock):
             An observation: close it, or enter it by ``async with``.
         """
         check_callback(callback)
+        driver: Any = self._driver
         core, seen = self._core, Watch()
-        ended = watch(
-            self._driver,
-            "an election",
-            lambda: self._driver.run(core.next_leader(seen)),
-            lambda: callback(seen.leader),
-        )
-        return Observation(lambda: core.stop(seen), ended)
+        if driver.closed:
+            raise ClosedError("the client is closed")
+
+        async def observe() -> None:
+            with suppress(ClosedError):
+                while True:
+                    try:
+                        if not await driver.run(core.next_leader(seen)):
+                            return
+                    except Exception as error:  # noqa: BLE001 - the next look may succeed
+                        if driver.closed:
+                            return
+                        report("an observer of an election", error)
+                        await driver.run(iter(Wait(None, driver.session.clock() + RETRY)))
+                    else:
+                        await run_user("a callback of an election", lambda: callback(seen.leader))
+
+        return Observation(lambda: core.stop(seen), driver.start(observe))

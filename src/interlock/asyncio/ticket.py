@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interlock._core.locks import ticket as core_ticket
-from interlock._drivers.awaited import adopt_ticket
 from interlock._drivers.process.identity import about_this_process
 from interlock._hints import hints
 from interlock._misuse import check_long_lease
+from interlock.errors import NotHeldError
 from interlock.options import check_lease, check_reason
 
 if TYPE_CHECKING:
@@ -64,7 +64,10 @@ class Ticket:
     async def release(self) -> None:
         """Free the lock; errors as `extend`, three round trips."""
         driver = self._driver
-        hold = await adopt_ticket(driver, self._ticket, self._adopt)
+        try:
+            hold = await self._adopt(str(self._ticket))
+        except NotHeldError as error:  # tell why
+            raise await driver.run(core_ticket.over(driver.session, self._ticket)) from error
         await hold.release()
         await driver.run(core_ticket.withdraw(driver.session, self._ticket))
 

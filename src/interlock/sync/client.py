@@ -35,13 +35,13 @@ from interlock._drivers.background.log import (
     warn_other_permits,
     warn_too_many_permits,
 )
-from interlock._drivers.blocking import end_by
+from interlock._drivers.blocking import go_on
 from interlock._drivers.process.identity import this_process
 from interlock._drivers.threads import ThreadDriver
 from interlock._hints import hints, told
 from interlock._links.urls import open_url, servers_of
 from interlock.backoff import ExponentialBackoff
-from interlock.errors import ConfigError
+from interlock.errors import ConfigError, InterlockError
 from interlock.options import (
     Options,
     check_flag,
@@ -176,7 +176,10 @@ class Client:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        end_by(self.close, error)
+        try:
+            self.close()
+        except InterlockError as trouble:
+            go_on(error, trouble)
 
     def close(self) -> None:
         """Release what is still held, and end every connection and thread.
