@@ -169,7 +169,11 @@ class Twin:
 
     def _reply(self, *args: str | int) -> object:
         try:
-            return told(self.model.execute(*args))
+            if args[0] == "DEL":
+                return self.model.remove(str(args[1]))
+            _, text, count, *rest = args
+            keys = [str(each) for each in rest[: int(count)]]
+            return told(self.model.eval(str(text), keys, rest[int(count) :]))
         except ModelError as error:
             return told(error)
 

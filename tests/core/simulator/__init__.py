@@ -271,10 +271,9 @@ class Simulator:
             for entry in dict(kept.items()).values():
                 if entry.expires is not None:
                     entry.expires += shift
-            server._keyspace = kept
+            server.replace(kept)
             network.generation += 1
             self.timeline.note(network.where, f"is another one, {lag:.4f} s behind")
-            _ = server.execute("EXISTS", "")
             network.drop_subscribers()
             network.broken = {who for client in self.clients for who in client.senders()}
             there = network.view()

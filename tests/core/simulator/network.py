@@ -172,12 +172,7 @@ class Network:
         self._view: dict[str, Stored] = {}
         self._texts: dict[bytes, str] = {}
         clock = Clock(timeline, EPOCH, timeline.random.uniform(-DRIFT, DRIFT))
-        self.server = RedisModel(
-            now=clock,
-            on_publish=self._publish,
-            on_spublish=self._publish,
-            listeners=self._listeners,
-        )
+        self.server = RedisModel(now=clock, publish=self._publish, listeners=self._listeners)
 
     @property
     def unreachable(self) -> bool:
@@ -238,13 +233,13 @@ class Network:
         """Lose all keys and connections."""
         self.timeline.note(self.where, "restarts empty")
         self.generation += 1
-        self.server.execute("FLUSHALL")
+        self.server.replace()
         self.drop_subscribers()
 
     def remove(self, *keys: str) -> None:
         """Remove *keys*, as an operator does."""
         self.timeline.note(self.where, f"is told by an operator to remove {keys}")
-        self.server.execute("DEL", *keys)
+        self.server.remove(*keys)
 
     def drop_subscribers(self) -> None:
         """Cut every subscriber connection."""

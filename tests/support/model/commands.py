@@ -1,37 +1,30 @@
-"""The commands of the model: on keys of any type, strings, hashes, lists and sorted sets."""
+"""The commands that scripts of the library call: on keys of any type, and of each type.
+
+What no script says is not here: a number of arguments that is wrong, for example, is an error of
+Python's.
+"""
 
 from __future__ import annotations
 
-import math
-import re
-from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from tests.support.model.keyspace import (
-    MAX_INT,
-    MIN_INT,
     OK,
-    SYNTAX_ERROR,
-    TYPE_NAMES,
     Args,
-    Command,
     Hash,
     Keyspace,
     List,
     ModelError,
     Reply,
-    Status,
-    Table,
     ZSet,
-    at_least,
-    exactly,
     format_score,
     integer,
     number,
     pairs,
-    printable,
-    wrong_arguments,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # On keys of any type.
 
@@ -44,19 +37,9 @@ def _del(db: Keyspace, args: Args) -> Reply:
     return sum(map(db.remove, args))
 
 
-def _type(db: Keyspace, args: Args) -> Reply:
-    entry = db.entry(args[0])
-    return Status(b"none" if entry is None else TYPE_NAMES[type(entry.value)].encode())
-
-
-def _expire(db: Keyspace, args: Args, *, absolute: bool, command: str) -> Reply:
+def _pexpire(db: Keyspace, args: Args) -> Reply:
     key, amount = args
-    when = integer(amount)
-    base = 0 if absolute else db.now_ms
-    if when > MAX_INT - base:
-        raise ModelError(f"ERR invalid expire time in '{command}' command")
-    when += base
-    entry = db.entry(key)
+    when, entry = db.now_ms + integer(amount), db.entry(key)
     if entry is None:
         return 0
     if when <= db.now_ms:
@@ -71,51 +54,6 @@ def _pttl(db: Keyspace, args: Args) -> int:
     if entry is None:
         return -2
     return -1 if entry.expires is None else entry.expires - db.now_ms
-
-
-def _persist(db: Keyspace, args: Args) -> Reply:
-    entry = db.entry(args[0])
-    if entry is None or entry.expires is None:
-        return 0
-    entry.expires = None
-    return 1
-
-
-def _flushall(db: Keyspace, args: Args) -> Reply:
-    if args and args[0].upper() not in (b"SYNC", b"ASYNC"):
-        raise ModelError(SYNTAX_ERROR)
-    db.clear()
-    return OK
-
-
-def _scan(db: Keyspace, args: Args) -> Reply:
-    """Return everything at once, which a server may do too."""
-    cursor, *options = args
-    integer(cursor, "ERR invalid cursor")
-    if len(options) % 2:
-        raise ModelError(SYNTAX_ERROR)
-    pattern, kind = _glob(b"*"), None
-    for name, value in pairs(options):
-        option = name.upper()
-        if option == b"MATCH":
-            pattern = _glob(value)
-        elif option == b"TYPE":
-            kind = value.decode().lower()
-        elif option != b"COUNT" or integer(value) < 1:
-            raise ModelError(SYNTAX_ERROR)
-    found: list[Reply] = [
-        key
-        for key, entry in db.items()
-        if pattern.fullmatch(key) and kind in (None, TYPE_NAMES[type(entry.value)])
-    ]
-    return [b"0", found]
-
-
-def _glob(pattern: bytes) -> re.Pattern[bytes]:
-    """Translate a pattern of KEYS, in which ``*`` alone is special, into a regular expression."""
-    if re.search(rb"[?\[\\]", pattern):
-        raise ModelError(f"ERR the model knows no pattern such as '{printable(pattern)}'")
-    return re.compile(b".*".join(map(re.escape, pattern.split(b"*"))), re.DOTALL)
 
 
 def _time(db: Keyspace, _args: Args) -> Reply:
@@ -139,28 +77,22 @@ def _set(db: Keyspace, args: Args) -> Reply:
         case [b"NX"]:
             if db.entry(key) is not None:
                 return None
-        case [b"PX" | b"PXAT" as unit, amount]:
-            given = integer(amount)
-            expires = given + (db.now_ms if unit == b"PX" else 0)
-            if given <= 0 or expires > MAX_INT:
+        case [b"PX", amount]:
+            if integer(amount) <= 0:
                 raise ModelError("ERR invalid expire time in 'set' command")
+            expires = db.now_ms + integer(amount)
         case _:
-            raise ModelError(SYNTAX_ERROR)
+            raise ModelError("ERR syntax error")
     db.put(key, text).expires = expires
     return OK
 
 
 def _add(db: Keyspace, key: bytes, amount: int) -> Reply:
     present = db.find(key, bytes)
-    total = amount if present is None else integer(present) + amount
-    if not MIN_INT <= total <= MAX_INT:
-        raise ModelError("ERR increment or decrement would overflow")
-    db.update(key, b"%d" % total)
+    total = amount + (0 if present is None else integer(present))
+    entry = db.entry(key) or db.put(key, b"")
+    entry.value = b"%d" % total
     return total
-
-
-def _incr(db: Keyspace, args: Args) -> Reply:
-    return _add(db, args[0], 1)
 
 
 def _incrby(db: Keyspace, args: Args) -> Reply:
@@ -172,10 +104,7 @@ def _decr(db: Keyspace, args: Args) -> Reply:
 
 
 def _decrby(db: Keyspace, args: Args) -> Reply:
-    amount = integer(args[1])
-    if amount == MIN_INT:
-        raise ModelError("ERR decrement would overflow")
-    return _add(db, args[0], -amount)
+    return _add(db, args[0], -integer(args[1]))
 
 
 def _strlen(db: Keyspace, args: Args) -> Reply:
@@ -191,8 +120,6 @@ def _hash(db: Keyspace, key: bytes) -> Hash:
 
 def _hset(db: Keyspace, args: Args) -> Reply:
     key, *fields = args
-    if len(fields) % 2:
-        raise wrong_arguments(b"hset")
     stored = db.make(key, Hash)
     before = len(stored)
     stored.update(pairs(fields))
@@ -221,19 +148,14 @@ def _hexists(db: Keyspace, args: Args) -> Reply:
 
 
 def _hdel(db: Keyspace, args: Args) -> Reply:
-    key, *fields = args
-    stored = db.find(key, Hash)
-    if stored is None:
-        return 0
-    before = len(stored)
-    for field in fields:
-        stored.pop(field, None)
-    removed = before - len(stored)
-    db.drop_if_empty(key, stored)
-    return removed
+    return db.take(args[0], Hash, args[1:])
 
 
 # On lists.
+
+
+def _list(db: Keyspace, key: bytes) -> List:
+    return db.find(key, List) or List()
 
 
 def _rpush(db: Keyspace, args: Args) -> Reply:
@@ -254,16 +176,13 @@ def _lpop(db: Keyspace, args: Args) -> Reply:
 
 
 def _lindex(db: Keyspace, args: Args) -> Reply:
-    stored = db.find(args[0], List)
-    if stored is None:
-        return None
-    index = integer(args[1])
+    stored, index = _list(db, args[0]), integer(args[1])
     return stored[index] if -len(stored) <= index < len(stored) else None
 
 
 def _lrange(db: Keyspace, args: Args) -> Reply:
     start, stop = integer(args[1]), integer(args[2])
-    stored = db.find(args[0], List) or List()
+    stored = _list(db, args[0])
     return [*stored[bounds(start, stop, len(stored))]]
 
 
@@ -276,15 +195,11 @@ def bounds(start: int, stop: int, length: int) -> slice:
 
 def _lrem(db: Keyspace, args: Args) -> Reply:
     key, amount, item = args
-    count = integer(amount)
-    stored = db.find(key, List)
+    count, stored = integer(amount), db.find(key, List)
     if stored is None:
         return 0
     found = [index for index, present in enumerate(stored) if present == item]
-    if count > 0:
-        found = found[:count]
-    elif count < 0:
-        found = found[count:]
+    found = found[:count] if count > 0 else found[count:]
     for index in reversed(found):
         del stored[index]
     db.drop_if_empty(key, stored)
@@ -293,45 +208,31 @@ def _lrem(db: Keyspace, args: Args) -> Reply:
 
 def _lpos(db: Keyspace, args: Args) -> Reply:
     key, item = args
-    stored = db.find(key, List) or List()
+    stored = _list(db, key)
     return stored.index(item) if item in stored else None
 
 
 # On sorted sets.
 
 
-class _Bounds(NamedTuple):
-    low: float
-    low_open: bool
-    high: float
-    high_open: bool
-
-    @classmethod
-    def parse(cls, low: bytes, high: bytes) -> _Bounds:
-        return cls(*_bound(low), *_bound(high))
-
-    def admit(self, score: float) -> bool:
-        above = score > self.low if self.low_open else score >= self.low
-        return above and (score < self.high if self.high_open else score <= self.high)
-
-
-def _bound(text: bytes) -> tuple[float, bool]:
-    is_open = text.startswith(b"(")
-    # A bound without digits is taken for 0, unlike a score.
-    return number(text[is_open:] or b"0", "ERR min or max is not a float"), is_open
-
-
 def _zset(db: Keyspace, key: bytes) -> ZSet:
     return db.find(key, ZSet) or ZSet()
+
+
+def _between(low: bytes, high: bytes) -> Callable[[float], bool]:
+    """Return whether a score is between two bounds, of which a bracket opens one."""
+    least, most = number(low.removeprefix(b"(")), number(high.removeprefix(b"("))
+
+    def admits(score: float) -> bool:
+        above = score > least if low.startswith(b"(") else score >= least
+        return above and (score < most if high.startswith(b"(") else score <= most)
+
+    return admits
 
 
 def _zadd(db: Keyspace, args: Args) -> Reply:
     key, *rest = args
     flag = rest.pop(0).upper() if rest[0].upper() in (b"NX", b"XX", b"INCR") else b""
-    if not rest or len(rest) % 2:
-        raise ModelError(SYNTAX_ERROR)
-    if flag == b"INCR" and len(rest) > 2:
-        raise ModelError("ERR INCR option supports a single increment-element pair")
     scores = [(number(score), member) for score, member in pairs(rest)]
     stored = _zset(db, key)
     added = 0
@@ -341,8 +242,6 @@ def _zadd(db: Keyspace, args: Args) -> Reply:
         if flag == (b"XX" if before is None else b"NX"):
             continue
         after = before + given if before is not None and flag == b"INCR" else given
-        if math.isnan(after):
-            raise ModelError("ERR resulting score is not a number (NaN)")
         stored[member] = after + 0.0  # a small sorted set keeps a score of -0 as 0
         added += before is None
     if added and added == len(stored):
@@ -351,27 +250,13 @@ def _zadd(db: Keyspace, args: Args) -> Reply:
 
 
 def _zrem(db: Keyspace, args: Args) -> Reply:
-    key, *members = args
-    return _take(db, key, members)
-
-
-def _take(db: Keyspace, key: bytes, members: Args) -> int:
-    stored = db.find(key, ZSet)
-    if stored is None:
-        return 0
-    before = len(stored)
-    for member in members:
-        stored.pop(member, None)
-    removed = before - len(stored)
-    db.drop_if_empty(key, stored)
-    return removed
+    return db.take(args[0], ZSet, args[1:])
 
 
 def _zremrangebyscore(db: Keyspace, args: Args) -> Reply:
     key, low, high = args
-    limits = _Bounds.parse(low, high)
-    stored = _zset(db, key)
-    return _take(db, key, [member for member, score in stored.items() if limits.admit(score)])
+    admits = _between(low, high)
+    return db.take(key, ZSet, [each for each, score in _zset(db, key).items() if admits(score)])
 
 
 def _zscore(db: Keyspace, args: Args) -> Reply:
@@ -384,15 +269,14 @@ def _zcard(db: Keyspace, args: Args) -> Reply:
 
 
 def _zcount(db: Keyspace, args: Args) -> Reply:
-    limits = _Bounds.parse(args[1], args[2])
-    return sum(map(limits.admit, _zset(db, args[0]).values()))
+    return sum(map(_between(args[1], args[2]), _zset(db, args[0]).values()))
 
 
 def _reply(found: list[tuple[float, bytes]], options: list[bytes]) -> Reply:
     if not options:
         return [member for _, member in found]
     if options != [b"WITHSCORES"]:
-        raise ModelError(SYNTAX_ERROR)
+        raise ModelError("ERR syntax error")
     return [part for score, member in found for part in (member, format_score(score))]
 
 
@@ -406,8 +290,8 @@ def _zrange(db: Keyspace, args: Args) -> Reply:
 
 def _zrangebyscore(db: Keyspace, args: Args) -> Reply:
     key, low, high, *rest = args
-    limits = _Bounds.parse(low, high)
-    found = [pair for pair in _zset(db, key).ranked() if limits.admit(pair[0])]
+    admits = _between(low, high)
+    found = [pair for pair in _zset(db, key).ranked() if admits(pair[0])]
     options = [option.upper() for option in rest]
     if options[-3:-1] == [b"LIMIT", b"0"]:
         *options, _, _, count = options
@@ -415,43 +299,37 @@ def _zrangebyscore(db: Keyspace, args: Args) -> Reply:
     return _reply(found, options)
 
 
-COMMANDS: Table = {
-    b"EXISTS": at_least(1, _exists),
-    b"DEL": at_least(1, _del),
-    b"TYPE": exactly(1, _type),
-    b"PEXPIRE": exactly(2, partial(_expire, absolute=False, command="pexpire")),
-    b"PEXPIREAT": exactly(2, partial(_expire, absolute=True, command="pexpireat")),
-    b"PTTL": exactly(1, _pttl),
-    b"PERSIST": exactly(1, _persist),
-    b"FLUSHALL": Command(_flushall, 0, 1),
-    b"SCAN": at_least(1, _scan),
-    b"TIME": exactly(0, _time),
-    b"GET": exactly(1, _get),
-    b"SET": at_least(2, _set),
-    b"INCR": exactly(1, _incr),
-    b"INCRBY": exactly(2, _incrby),
-    b"DECR": exactly(1, _decr),
-    b"DECRBY": exactly(2, _decrby),
-    b"STRLEN": exactly(1, _strlen),
-    b"HSET": at_least(3, _hset),
-    b"HGET": exactly(2, _hget),
-    b"HMGET": at_least(2, _hmget),
-    b"HGETALL": exactly(1, _hgetall),
-    b"HLEN": exactly(1, _hlen),
-    b"HEXISTS": exactly(2, _hexists),
-    b"HDEL": at_least(2, _hdel),
-    b"RPUSH": at_least(2, _rpush),
-    b"LPOP": exactly(1, _lpop),
-    b"LINDEX": exactly(2, _lindex),
-    b"LRANGE": exactly(3, _lrange),
-    b"LREM": exactly(3, _lrem),
-    b"LPOS": exactly(2, _lpos),
-    b"ZADD": at_least(3, _zadd),
-    b"ZREM": at_least(2, _zrem),
-    b"ZREMRANGEBYSCORE": exactly(3, _zremrangebyscore),
-    b"ZSCORE": exactly(2, _zscore),
-    b"ZCARD": exactly(1, _zcard),
-    b"ZCOUNT": exactly(3, _zcount),
-    b"ZRANGE": at_least(3, _zrange),
-    b"ZRANGEBYSCORE": at_least(3, _zrangebyscore),
+COMMANDS: dict[bytes, Callable[[Keyspace, Args], Reply]] = {
+    b"EXISTS": _exists,
+    b"DEL": _del,
+    b"PEXPIRE": _pexpire,
+    b"PTTL": _pttl,
+    b"TIME": _time,
+    b"GET": _get,
+    b"SET": _set,
+    b"INCRBY": _incrby,
+    b"DECR": _decr,
+    b"DECRBY": _decrby,
+    b"STRLEN": _strlen,
+    b"HSET": _hset,
+    b"HGET": _hget,
+    b"HMGET": _hmget,
+    b"HGETALL": _hgetall,
+    b"HLEN": _hlen,
+    b"HEXISTS": _hexists,
+    b"HDEL": _hdel,
+    b"RPUSH": _rpush,
+    b"LPOP": _lpop,
+    b"LINDEX": _lindex,
+    b"LRANGE": _lrange,
+    b"LREM": _lrem,
+    b"LPOS": _lpos,
+    b"ZADD": _zadd,
+    b"ZREM": _zrem,
+    b"ZREMRANGEBYSCORE": _zremrangebyscore,
+    b"ZSCORE": _zscore,
+    b"ZCARD": _zcard,
+    b"ZCOUNT": _zcount,
+    b"ZRANGE": _zrange,
+    b"ZRANGEBYSCORE": _zrangebyscore,
 }

@@ -11,10 +11,10 @@ It follows Redis 7.0:
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 
 class ModelError(Exception):
@@ -52,16 +52,11 @@ V = TypeVar("V", bytes, Hash, List, ZSet)
 OK = Status(b"OK")
 TYPE_NAMES: dict[type, str] = {bytes: "string", Hash: "hash", List: "list", ZSet: "zset"}
 
-MAX_INT = 2**63 - 1
-MIN_INT = -(2**63)
+_MOST = 2**63 - 1
 _INTEGER = re.compile(rb"0|-?[1-9][0-9]*")
 _FLOAT = re.compile(
     rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?inf(inity)?", re.IGNORECASE
 )
-
-NOT_AN_INTEGER = "ERR value is not an integer or out of range"
-SYNTAX_ERROR = "ERR syntax error"
-WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
 
 
 class Entry:
@@ -75,10 +70,10 @@ class Entry:
 
 
 class Keyspace:
-    """The keys of one server, at the time that its owner sets before each command.
+    """The keys of one server, at the time that its owner sets before each script.
 
     Attributes:
-        now_us: the time in microseconds; it stands still during a command and during a script.
+        now_us: the time in microseconds; it stands still during a script.
     """
 
     def __init__(self) -> None:
@@ -108,7 +103,7 @@ class Keyspace:
         if entry is None:
             return None
         if not isinstance(entry.value, kind):
-            raise ModelError(WRONG_TYPE)
+            raise ModelError("WRONGTYPE Operation against a key holding the wrong kind of value")
         return entry.value
 
     def make(self, key: bytes, kind: type[V]) -> V:
@@ -128,13 +123,16 @@ class Keyspace:
         entry = self._entries[key] = Entry(value)
         return entry
 
-    def update(self, key: bytes, text: bytes) -> None:
-        """Store a string and keep the deadline of the one that it follows."""
-        entry = self.entry(key)
-        if entry is None:
-            self.put(key, text)
-        else:
-            entry.value = text
+    def take(self, key: bytes, kind: type[Hash | ZSet], items: Args) -> int:
+        """Remove *items* of the *kind* at *key*; return how many there were."""
+        stored: Hash | ZSet | None = self.find(key, kind)  # type: ignore[type-var]
+        if stored is None:
+            return 0
+        before = len(stored)
+        for item in items:
+            stored.pop(item, None)
+        self.drop_if_empty(key, stored)
+        return before - len(stored)
 
     def drop_if_empty(self, key: bytes, value: Hash | List | ZSet) -> None:
         """Remove *key*, whose *value* has just shrunk, when nothing is left in it."""
@@ -143,14 +141,7 @@ class Keyspace:
 
     def remove(self, key: bytes) -> bool:
         """Remove *key*; tell whether it was there."""
-        if self.entry(key) is None:
-            return False
-        del self._entries[key]
-        return True
-
-    def clear(self) -> None:
-        """Remove everything."""
-        self._entries.clear()
+        return self.entry(key) is not None and bool(self._entries.pop(key))
 
     def items(self) -> Iterator[tuple[bytes, Entry]]:
         """Yield each key that has not expired."""
@@ -160,65 +151,26 @@ class Keyspace:
                 yield key, entry
 
 
-class Command(NamedTuple):
-    """What runs a command, and how many arguments after its name it takes."""
-
-    run: Callable[[Keyspace, Args], Reply]
-    least: int
-    most: int | None = None
-
-    def accepts(self, count: int) -> bool:
-        """Whether *count* arguments are neither too few nor too many."""
-        return self.least <= count and (self.most is None or count <= self.most)
-
-
-Table: TypeAlias = "dict[bytes, Command]"
-
-
-def exactly(count: int, run: Callable[[Keyspace, Args], Reply]) -> Command:
-    """Return the command that takes *count* arguments."""
-    return Command(run, count, count)
-
-
-def at_least(count: int, run: Callable[[Keyspace, Args], Reply]) -> Command:
-    """Return the command that takes *count* arguments or more."""
-    return Command(run, count)
-
-
-def wrong_arguments(name: bytes) -> ModelError:
-    """Return the error for too few or too many arguments."""
-    return ModelError(f"ERR wrong number of arguments for '{printable(name.lower())}' command")
-
-
-def printable(text: bytes) -> str:
-    """Return *text* as it goes into an error message."""
-    return text.decode("utf-8", "backslashreplace")
-
-
-def integer(text: bytes, error: str = NOT_AN_INTEGER) -> int:
+def integer(text: bytes) -> int:
     """Return the integer in *text*, which the server takes in its canonical form only.
 
     Raises:
-        ModelError: It is none, or has more than 64 bits; the message is *error*.
+        ModelError: It is none, or has more than 64 bits.
     """
-    if _INTEGER.fullmatch(text):
-        value = int(text)
-        if MIN_INT <= value <= MAX_INT:
-            return value
-    raise ModelError(error)
+    if _INTEGER.fullmatch(text) and -_MOST - 1 <= int(text) <= _MOST:
+        return int(text)
+    raise ModelError("ERR value is not an integer or out of range")
 
 
-def number(text: bytes, error: str = "ERR value is not a valid float") -> float:
+def number(text: bytes) -> float:
     """Return the floating point number in *text*.
 
     Raises:
-        ModelError: It is none; the message is *error*.
+        ModelError: It is none.
     """
     if _FLOAT.fullmatch(text):
-        value = float(text)
-        if abs(value) != float("inf") or b"inf" in text.lower():
-            return value
-    raise ModelError(error)
+        return float(text)
+    raise ModelError("ERR value is not a valid float")
 
 
 def format_score(score: float) -> bytes:
