@@ -241,8 +241,8 @@ def dependencies(session: nox.Session, versions: list[str]) -> None:
         "tests/links/test_link_from_redis.py",
         "tests/links/test_link_login.py",
         "tests/links/test_link_versions.py",
+        "tests/links/test_urls.py",
         "tests/cluster/test_cluster_connect.py",
-        "tests/sentinel/test_sentinel_url.py",
     )
 
 

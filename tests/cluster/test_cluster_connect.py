@@ -9,10 +9,10 @@ import pytest
 import redis
 import redis.asyncio
 
-from interlock import ConfigError, ServerUnavailableError
+from interlock import ServerUnavailableError
 
 if TYPE_CHECKING:
-    from tests.lock.lock_like import Face, Stage
+    from tests.lock.lock_like import Stage
     from tests.support.servers import ClusterServers
 
 
@@ -55,22 +55,6 @@ async def test_from_redis(plain: Stage, cluster: ClusterServers, module: Any) ->
         closed = configured.aclose() if hasattr(configured, "aclose") else configured.close()
         if inspect.isawaitable(closed):
             await closed
-
-
-@pytest.mark.parametrize(
-    ("url", "why"),
-    [
-        ("redis+cluster://localhost:1/one", "number of a database"),
-        ("redis+cluster://localhost:1,", "host"),
-        ("redis+cluster://localhost:1?nonsense=1", "nonsense"),
-        ("redis+cluster://user:secret@localhost:x", "port"),
-    ],
-)
-def test_urls_that_cannot_work(face: Face, url: str, why: str) -> None:
-    """They are refused at once, without the password."""
-    with pytest.raises(ConfigError, match=why) as caught:
-        face.module.connect(url)
-    assert "secret" not in str(caught.value)
 
 
 async def test_a_node_taken_for_a_server(plain: Stage, cluster: ClusterServers) -> None:

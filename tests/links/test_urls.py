@@ -12,7 +12,8 @@ from tests.support.address import free_port
 from tests.support.faults import command, swallow_reply
 
 import interlock
-from interlock import ConfigError
+from interlock import ConfigError, Options
+from interlock._links.urls import open_url
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Face, Stage
@@ -61,6 +62,21 @@ def test_an_unknown_scheme_is_refused(face: Face, url: str) -> None:
         f"redis://localhost?password={SECRET}&max_connections=many",
         f"rediss://:{SECRET}@localhost?ssl_cert_reqs=whatever",
         f"unix://:{SECRET}@/path?no_such_option=1",
+        f"redis+sentinel://:{SECRET}@a:26379",
+        f"redis+sentinel://:{SECRET}@a:26379/",
+        f"redis+sentinel://:{SECRET}@a,,b/mymaster",
+        f"redis+sentinel://:{SECRET}@a:x/mymaster",
+        f"redis+sentinel://:{SECRET}@a,b:99999/mymaster",
+        f"redis+sentinel://:{SECRET}@a/mymaster/orders",
+        f"redis+sentinel://:{SECRET}@a/mymaster/-1",
+        f"redis+sentinel://a/mymaster?password={SECRET}&no_such_option=1",
+        f"redis+sentinel://a/mymaster?sentinel_password={SECRET}&sentinel_no_such_option=1",
+        f"redis+sentinel://a/mymaster?sentinel_password={SECRET}&sentinel_ssl=perhaps",
+        f"redis+sentinel://a/mymaster?sentinel_password={SECRET}&sentinel_ssl_ca_certs=/ca.pem",
+        f"redis+cluster://:{SECRET}@localhost:1/one",
+        f"redis+cluster://:{SECRET}@localhost:1,",
+        f"redis+cluster://:{SECRET}@localhost:1?nonsense=1",
+        f"redis+cluster://user:{SECRET}@localhost:x",
     ],
 )
 def test_a_url_that_cannot_work_is_refused(face: Face, url: str) -> None:
@@ -157,3 +173,16 @@ def test_several_addresses_need_another_scheme(url: str) -> None:
     with pytest.raises(ConfigError, match=r"several addresses; .*redis\+cluster://.*sentinel"):
         interlock.connect(url)
     assert interlock.connect("redis://me:a,b@one/0") is not None
+
+
+def test_the_order_of_the_sentinels_means_nothing() -> None:
+    """The order of the Sentinels and the default port do not change the server's name.
+
+    Another service is another server.
+    """
+    one, same, other = (
+        open_url(f"redis+sentinel://{rest}", Options())[0].where
+        for rest in ("a,b:26379/x", "b,a/x/3", "a,b/y")
+    )
+    assert one == same == "x (Sentinels a:26379, b:26379)"
+    assert other != one
