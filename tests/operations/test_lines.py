@@ -9,6 +9,7 @@ import json
 import os
 import pickle
 import socket
+import threading
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -203,3 +204,27 @@ def test_the_error_of_a_timeout_says_who_has_it(redis_url: str) -> None:
         words = (error.program, f"pid {error.pid} on {error.host}", error.place, error.holder)
         found = [str(error).index(word) for word in words]
         assert found == sorted(found)
+
+
+def test_errors_know_the_holds_of_their_own_client(redis_url: str) -> None:
+    """The line of a hold of this client is known without a card."""
+    seen: list[BaseException] = []
+
+    def elsewhere() -> None:
+        for act in (lock.__enter__, lock.release):
+            try:
+                act()
+            except interlock.InterlockError as error:
+                seen.append(error)
+
+    with connect(redis_url) as client, client.lock("name") as hold:
+        line = line_above()
+        lock = client.lock("name", timeout=0)
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+    assert [type(each) for each in seen] == [
+        interlock.AcquireTimeoutError,
+        interlock.NotHeldError,
+    ]
+    assert all(f"{line} ({hold.holder})" in str(each) for each in seen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
@@ -100,6 +101,44 @@ async def test_renewals_go_on_without_replicas(bed: Bed) -> None:
     assert hold.valid
     assert not hold.lost.is_set()
     await me.do(lock.release)
+
+
+async def test_a_waiter_has_the_lock_on_the_replicas(bed: Bed) -> None:
+    """If too few have it, the waiter raises, and the next one gets the lock."""
+    holder, *owners = [bed.owner() for _ in range(4)]
+    policies = [interlock.required(2, LONG), interlock.required(2, PATIENCE)]
+    policies.append(interlock.best_effort(2, PATIENCE))
+    first, *locks = [bed.lock(bed.client(replicas=policy)) for policy in (policies[0], *policies)]
+    assert await holder.do(first.acquire)
+    waits = []
+    for number, (owner, lock) in enumerate(zip(owners, locks, strict=True), 1):
+        waits.append(asyncio.create_task(owner.do(lock.acquire, timeout=20)))
+        await bed.waits(number)
+        await asyncio.sleep(0.1)
+    await holder.do(first.release)
+    assert await waits[0]
+    assert (await owners[0].do(lambda: locks[0].hold)).replicas == 2
+    assert [each.execute("HLEN", "name") for each in bed.servers.replicas] == [1, 1]
+    bed.stop(0)
+    await owners[0].do(locks[0].release)
+    with pytest.raises(ReplicationError):
+        await waits[1]
+    assert await waits[2]
+
+
+async def test_only_a_grant_is_waited_for(bed: Bed) -> None:
+    """Re-entry, extension and release do not wait for replicas, which stand still; nor a refusal."""
+    me, other = bed.owner(), bed.owner()
+    lock, theirs = [bed.lock(bed.client(replicas=interlock.required(2, LONG))) for _ in range(2)]
+    assert await me.do(lock.acquire)
+    bed.stop(0, 1)
+    began = time.monotonic()
+    assert await me.do(lock.acquire)
+    await me.do(lock.extend, 40)
+    assert not await other.do(theirs.acquire, timeout=0)
+    for _ in range(2):
+        await me.do(lock.release)
+    assert time.monotonic() - began < PROMPT
 
 
 async def test_the_question_goes_out_with_the_script(bed: Bed) -> None:

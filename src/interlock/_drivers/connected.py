@@ -101,7 +101,6 @@ class ConnectedDriver:
             counts_failovers=topology.only is not None and topology.only.moves,
             patience=self.timeout,
             note=state.note,
-            note_short_lease=state.note_short_lease,
             took_over=servers.took_over,
             database=servers.identity,
             where=state.where,

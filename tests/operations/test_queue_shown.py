@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from tests.core.making import make
 from tests.support.servers import wait_until
 
 from interlock import connect
-from interlock._core.model.names import lock_channel, read_write_channel, waiting_queue
+from interlock._core.model.names import lock_channel, waiting_queue
 from interlock.cli import main
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 NAME = "orders"
 QUEUE = waiting_queue(lock_channel(NAME))
-SIDES_QUEUE = waiting_queue(read_write_channel(NAME))
 
 
 @pytest.fixture
@@ -121,30 +119,6 @@ def test_readers_and_writers_are_told_in_their_order(
         assert text.count(", to write") == 2
 
 
-@pytest.mark.parametrize("side", ["read", "write"])
-def test_who_was_let_in_waits_no_more(side: str, client: Client, redis_client: redis.Redis) -> None:
-    """A reader keeps its mark until its first command, a writer until it releases."""
-    entered, leave = threading.Event(), threading.Event()
-
-    def wait() -> None:
-        with make(client, side, NAME):
-            entered.set()
-            leave.wait(20)
-
-    thread = threading.Thread(target=wait)
-    with make(client, "write", NAME):
-        thread.start()
-        wait_until(lambda: described(client).waiters != (), 10, "it waits")
-    assert entered.wait(10)
-    [(member, score)] = redis_client.zrange(SIDES_QUEUE, 0, -1, withscores=True)
-    assert score < 0
-    info = described(client)
-    assert [each.holder for each in info.holders] == [member.decode()]
-    assert (info.mode, info.waiters, info.waiter_count) == (side, (), 0)
-    leave.set()
-    thread.join()
-
-
 def test_a_holder_is_no_waiter_of_its_own_lock(client: Client, redis_client: redis.Redis) -> None:
     """It keeps its place, marked, until it releases; a mark without a hold is told as what it is."""
     late = f"{client.client_id}:123456789012/500"
@@ -198,18 +172,3 @@ def test_a_queue_of_a_free_lock_is_told(client: Client, redis_client: redis.Redi
     redis_client.delete(QUEUE)
     redis_client.rpush(QUEUE, "of another type")
     assert client.describe(NAME) is None
-
-
-@pytest.mark.parametrize("factory", ["lock", "fenced_lock"])
-def test_a_short_lease_in_an_id_hides_no_lock(
-    factory: str, client: Client, redis_url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """An id with a lease below 3 s is a holder like any other."""
-    lock = getattr(client, factory)(NAME)
-    lock.acquire(lease=2)
-    [holder] = described(client).holders
-    assert holder.holder == lock.hold.holder
-    assert holder.holder.endswith("/2000")
-    assert main(["list", "--json", "--url", redis_url]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["holders"][0]["holder"] == holder.holder
