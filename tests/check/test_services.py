@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from interlock.check import Severity
 from interlock.check.facts import Facts
-from interlock.check.rules import service
 from interlock.check.services import service_of
-
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "services.md"
 
 
 @pytest.mark.parametrize(
@@ -38,17 +32,3 @@ def test_a_service_is_named(where: str, info: dict[str, object], server: str, na
     found = service_of(Facts(where=where, info=info, server=server))
     assert found is not None
     assert found.name == name
-
-
-def test_an_unknown_server_has_no_name() -> None:
-    """If neither host, HELLO nor INFO tells the service, nothing is said of it."""
-    assert list(service(Facts(where="db.example:6379"))) == []
-
-
-def test_the_finding_says_what_to_set_and_where_more_is_written() -> None:
-    """A service that was not tested is a note, with its setting, the trial and the page."""
-    [finding] = service(Facts(where="cache.upstash.io:6379", info={}))
-    assert finding.severity is Severity.NOTE
-    assert finding.found == "Upstash: locks are expected to work, and not tested here"
-    for words in ("allow-key-locking", "doctor --try", "docs/reference/services.md"):
-        assert words in finding.advice

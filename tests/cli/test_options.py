@@ -83,29 +83,6 @@ def test_nonsense_is_an_error_that_names_the_option(flag: str, text: str) -> Non
         parse(f"{flag}={text}")
 
 
-MODES = ("-s", "-x", "--fair", "--limit=3")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "command", "complaint"),
-    [
-        ((), (), "wanted a command, found none"),
-        (("-c", "echo"), ("ls",), "wanted one command, found two"),
-        (("--url=redis://a", "--url=redis://a"), ("ls",), "the same --url twice"),
-        *(
-            (("--url=redis://a", "--url=redis://b", mode), ("ls",), "wanted one --url, found 2")
-            for mode in MODES
-        ),
-    ],
-)
-def test_what_cannot_be_done_is_told(
-    arguments: tuple[str, ...], command: tuple[str, ...], complaint: str
-) -> None:
-    """A run needs one command, and only the plain lock has a majority of servers."""
-    with pytest.raises(UsageError, match=complaint):
-        parse(*arguments, command=command)
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -145,12 +122,6 @@ def test_a_usage_error_is_status_64_and_one_line(
     assert out == ""
     assert err.startswith("interlock: ")
     assert err.count("\n") == 1
-
-
-def test_a_forgotten_separator_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    """Who writes the command as for flock(1) learns where it goes."""
-    assert cli.main(["run", "NAME", "ls"], {}) == 64
-    assert "interlock run NAME -- CMD" in capsys.readouterr().err
 
 
 def test_arguments_behind_the_separator_are_the_commands_own(

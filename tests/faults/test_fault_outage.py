@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import until
-from tests.support.address import free_port
 from tests.support.faults import command, delay
 
 from interlock import AcquireTimeoutError, ServerUnavailableError
@@ -108,16 +107,6 @@ async def test_an_acquire_ends_in_time(own: Stage, outage: Outage, timeout: floa
     late = COMMAND_TIMEOUT if outage.kind == "stopped" else 0.0
     assert max(took) < timeout + late + NOISE
     await until(lambda: not own.redis.exists("name"), 10, "nothing is left of them")
-
-
-async def test_a_server_that_was_never_there_is_told_at_once(own: Stage) -> None:
-    """A first connection that fails raises at once, for any timeout."""
-    lock, owner = own.client(f"redis://127.0.0.1:{free_port()}").lock("name"), own.owner()
-    for timeout in (0, 5, None):
-        with pytest.raises(ServerUnavailableError, match="cannot connect"):
-            started = time.monotonic()
-            await owner.do(lock.acquire, timeout=timeout)
-        assert time.monotonic() - started < NOISE
 
 
 async def test_an_outage_is_sat_out(own: Stage, outage: Outage) -> None:

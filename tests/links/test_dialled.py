@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import socket
 import subprocess
 import sys
@@ -15,17 +14,14 @@ import pytest
 import redis
 import redis.connection
 from tests.cli.cli_process import ENVIRON
-from tests.support.address import free_port
-from tests.support.patience import GIVE_UP, wait_until
+from tests.support.patience import GIVE_UP
 from tests.support.servers import RedisServer
 
-import interlock
 from interlock._links.dialled import Dialled
 from interlock._links.endpoint import Endpoint
 from interlock._links.options import read_plain_url
 from interlock._links.pipeline import Pipeline
 from interlock._links.resp import ParserError, ReplyError
-from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -126,48 +122,6 @@ def test_it_logs_in_and_chooses_its_database(server: RedisServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("credentials", "db", "code", "words"),
-    [
-        ("me:wrong@", 0, "WRONGPASS", "refused the user name or password"),
-        (":unasked@", 0, "WRONGPASS", "refused the user name or password"),
-        ("nobody@", 0, "WRONGPASS", "refused the user name or password"),
-        ("", 99, "DATABASE", "DB index is out of range"),
-    ],
-)
-def test_a_refusal_is_told(
-    server: RedisServer, credentials: str, db: int, code: str, words: str
-) -> None:
-    """An error of the login is the same error, whoever reads the URL."""
-    plain, special = (
-        tcp(server, credentials, db),
-        tcp(server, credentials, db) + "?socket_timeout=5",
-    )
-    told = []
-    for url in (plain, special):
-        with interlock.connect(url) as client, pytest.raises(ServerUnavailableError) as caught:
-            _ = client.lock("name").acquire(timeout=0)
-        told.append((caught.value.code, str(caught.value), caught.value.transient))
-    assert told[0] == told[1]
-    assert told[0][0] == code
-    assert words in told[0][1]
-
-
-def test_no_server_is_told() -> None:
-    """An address without a server, and a name without an address, are the same errors."""
-    port = free_port()
-    for address in (f"127.0.0.1:{port}", "nowhere.invalid:6379"):
-        told = []
-        for query in ("", "?socket_timeout=5"):
-            with interlock.connect(f"redis://{address}/0{query}") as client:
-                with pytest.raises(ServerUnavailableError) as caught:
-                    _ = client.lock("name").acquire(timeout=0)
-                told.append(str(caught.value))
-        assert told[0] == told[1]
-    with pytest.raises(FileNotFoundError):
-        opened("unix:///nowhere/redis.sock")
-
-
-@pytest.mark.parametrize(
     ("answer", "error"),
     [(b"", ConnectionError), (b"HTTP/1.1 400\r\n\r\n", ParserError), (b"-ERR no\r\n", ReplyError)],
 )
@@ -202,20 +156,6 @@ async def test_a_task_that_was_cancelled_leaves_no_connection() -> None:
             peer.sendall(b"+OK\r\n")
             peer.settimeout(GIVE_UP)
             assert await asyncio.to_thread(peer.recv, 100) == b""
-
-
-def test_a_dropped_connection_closes_without_a_warning(redis_url: str) -> None:
-    """An interruption may drop a connection, which then ends."""
-    with redis.Redis.from_url(redis_url) as watcher:
-        before = len(watcher.client_list())
-        given = read_plain_url(redis_url)
-        assert given is not None
-        connection = Dialled(given, 5.0, 5.0)
-        connection.connect()
-        assert len(watcher.client_list()) == before + 1
-        del connection  # an unclosed socket would be told here
-        gc.collect()
-        wait_until(lambda: len(watcher.client_list()) == before, GIVE_UP, "it is closed")
 
 
 def test_a_forked_child_leaves_the_connection_open(server: RedisServer) -> None:

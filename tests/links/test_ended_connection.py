@@ -10,13 +10,10 @@ import pytest
 
 from interlock import ServerUnavailableError
 from interlock._core.model.effects import Eval, Script
-from interlock._drivers import fan_out
 from interlock._links import exchange
 from interlock._links.connection import Connection
 from interlock._links.endpoint import Endpoint
-from interlock._links.pool import Pool
 from interlock._links.resp import LONGEST_REPLY, pack
-from interlock._links.topology import topology_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,35 +104,3 @@ def test_messages(redis_url: str) -> None:
             peer.sendall(nonsense)
             with pytest.raises(ServerUnavailableError, match=r"not a Redis server|more than"):
                 connection.message(30)
-
-
-@pytest.mark.parametrize("seconds", [30, 20])
-def test_a_pool_keeps_none(redis_url: str, seconds: float) -> None:
-    """After calls to several servers, those that ended are not used again."""
-    pools = [Pool(topology_of(Endpoint.from_url(redis_url))) for _ in range(2)]
-    questions = [(pool, _call(), 30.0) for pool in pools]
-    assert fan_out.ask(questions) == [1, 1]
-    [node] = pools[0]._pools.values()
-    [idle] = node._idle
-    idle.close()
-    failed, one = fan_out.ask([(pool, _call(), seconds) for pool in pools])
-    assert isinstance(failed, ServerUnavailableError)
-    assert one == 1
-    assert not node._idle
-    assert fan_out.ask(questions) == [1, 1]
-    for pool in pools:
-        pool.close(30)
-
-
-@pytest.mark.parametrize("place", [0, 1])
-def test_one_call_does_not_ask_all(
-    redis_url: str, monkeypatch: pytest.MonkeyPatch, place: int
-) -> None:
-    """An encrypted connection has no part in C; it is asked together with others all the same."""
-    pools = [Pool(topology_of(Endpoint.from_url(redis_url))) for _ in range(2)]
-    assert pools[1 - place].eval(_call(), 30) == 1
-    monkeypatch.setattr(exchange, "_in_c", None)
-    assert pools[place].eval(_call(), 30) == 1
-    assert fan_out.ask([(pool, _call(), 30.0) for pool in pools]) == [1, 1]
-    for pool in pools:
-        pool.close(30)

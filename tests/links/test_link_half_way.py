@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.links.test_link_acl import NAME, RIGHTS
+from tests.links.test_link_acl import NAME
 from tests.lock.lock_like import KINDS, Stage
 
 if TYPE_CHECKING:
@@ -70,26 +70,4 @@ async def test_a_user_without_rights_to_the_queue(
     assert await asyncio.wait_for(waiting, 30)
     queues = [f"interlock_{each}queue:{{{NAME}}}" for each in ("", "rw_", "old_")]
     assert on_any.redis.exists(*queues) == 0
-    assert said_lost(caplog) == []
-
-
-@pytest.mark.parametrize("close", [False, True], ids=["single", "batch"])
-@pytest.mark.parametrize("on_any", KINDS[:1], indirect=True, ids=lambda kind: kind.name)
-async def test_a_release_whose_message_is_refused(
-    on_any: Stage, caplog: pytest.LogCaptureFixture, *, close: bool
-) -> None:
-    """A release frees the lock, though the user may not send its message."""
-    caplog.set_level(logging.INFO)
-    on_any.redis.execute_command("ACL", "SETUSER", "app", "reset", *RIGHTS, "resetchannels")
-    port = on_any.redis.config_get("port")["port"]
-    client, owner = on_any.client(f"redis://app:secret@127.0.0.1:{port}"), on_any.owner()
-    lock = on_any.lock(client, NAME)
-    assert await owner.do(lock.acquire)
-    await give_back(on_any, client, owner, lock, close=close)
-    assert not on_any.redis.exists(NAME)
-    on_any.redis.execute_command("ACL", "SETUSER", "app", "allchannels")
-    if not close:
-        assert not await owner.do(lock.owned)
-        assert await owner.do(lock.acquire, timeout=5)
-        await owner.do(lock.release)
     assert said_lost(caplog) == []

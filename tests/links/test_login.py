@@ -10,7 +10,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import redis
 from tests.lock.lock_like import renewed, until
 from tests.support.patience import wait_until
 from tests.support.rotation import Rotation
@@ -72,21 +71,6 @@ async def test_open_connections_log_in_anew(rotation: Rotation, stage: Stage) ->
     assert connections <= rotation.connections()
 
 
-async def test_a_provider_of_redis_py_is_asked(rotation: Rotation, stage: Stage) -> None:
-    """redis-py's own kind of provider fits; it answers with a pair."""
-
-    class Provider(redis.CredentialProvider):
-        asked = 0
-
-        def get_credentials(self) -> tuple[str, str]:
-            Provider.asked += 1
-            return "app", rotation.password
-
-    client = stage.client(url_of(rotation.server), credentials=Provider())
-    assert await stage.owner().do(lambda: client.lock("name").acquire(timeout=5))
-    assert Provider.asked >= 1
-
-
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
@@ -144,20 +128,6 @@ def test_a_provider_that_fails_later_is_logged_once(
         time.sleep(1.2)  # the thread asks again after a second
     events = [getattr(record, "event", "") for record in caplog.records]
     assert events == ["credentials.failing"]
-
-
-def test_the_thread_ends_with_the_client() -> None:
-    """A closed client leaves no thread that asks for credentials."""
-    with RedisServer(users=["app on >wonder ~* &* +@all"]) as server:
-        client = interlock.connect(url_of(server), credentials=lambda: ("app", "wonder"))
-        with client.lock("name"):
-            assert any(each.name == "interlock-credentials" for each in threading.enumerate())
-        client.close()
-        wait_until(
-            lambda: not any(each.name == "interlock-credentials" for each in threading.enumerate()),
-            5,
-            "the thread has ended",
-        )
 
 
 def test_a_cluster_logs_in_with_it() -> None:

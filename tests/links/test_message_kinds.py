@@ -9,7 +9,7 @@ import pytest
 from tests.support.binary import main_version
 from tests.support.servers import wait_until
 
-from interlock import ConfigError, Options, connect
+from interlock import ConfigError, connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,13 +56,6 @@ def test_each_kind_hands_a_lock_over(
     used = {name.removeprefix("cmdstat_") for name in stats}
     messages = used & {"publish", "spublish", "subscribe", "ssubscribe"}
     assert messages == (set() if kind == "off" else {"publish", "subscribe"})
-
-
-def test_there_is_no_other_kind() -> None:
-    """The error names the four."""
-    kind: Any = "loud"
-    with pytest.raises(ConfigError, match="auto, plain, sharded or off"):
-        Options(pubsub=kind)
 
 
 def test_sharded_channels_need_a_cluster(redis_url: str) -> None:

@@ -187,30 +187,6 @@ async def test_a_ctrl_c_while_a_command_is_sent_ends_the_connection(
         _ = pipeline.send(b"another")
 
 
-async def test_a_ctrl_c_while_what_gathered_is_written_ends_the_connection(
-    pipeline: Pipeline, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A command that was not written gets no reply: the next one would be another's."""
-    sent = [pipeline.send(b"one"), pipeline.send(b"two")]
-
-    monkeypatch.setattr(recorder, "write", strike)
-    with pytest.raises(KeyboardInterrupt):
-        pipeline._flush()
-    assert all(slot.done() for slot in sent)
-    for slot in sent:
-        with pytest.raises(ServerUnavailableError):
-            await slot
-    with pytest.raises(ServerUnavailableError):
-        _ = pipeline.send(b"three")
-
-
-async def test_nonsense_ends_the_connection(pipeline: Pipeline) -> None:
-    """The replies before it still count."""
-    first, second = pipeline.send(b"one"), pipeline.send(b"two")
-    pipeline.data_received(b":1\r\nnonsense\r\n")
-    assert await first == 1
-    with pytest.raises(ServerUnavailableError, match="it answered nonsense: this is no reply"):
-        await second
 
 
 def _eager(
