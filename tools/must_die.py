@@ -183,7 +183,7 @@ GROUPS = {
     29: Group("a forced release leaves a mark", _LOCKS),
     30: Group(
         "a release that the server refuses leaves the lock held",
-        "objects/test_holds_and_losses.py core/test_scripts.py",
+        "objects/test_holds_and_losses.py links/test_link_refusals.py",
     ),
     31: Group(
         "readers and writers: together, past each other, or kept out",
@@ -192,8 +192,7 @@ GROUPS = {
     ),
     32: Group(
         "a notification wakes nobody, or two, or is swallowed; a wait ends without the lock",
-        "core/test_conditions.py objects/test_conditions.py objects/alone/test_condition.py "
-        "core/test_simulated.py",
+        f"core/test_conditions.py objects/test_conditions.py objects/alone/test_condition.py {_SIM}",
     ),
     33: Group(
         "a job or task enters another one's hold",

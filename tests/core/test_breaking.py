@@ -161,57 +161,6 @@ def test_who_waits_has_the_lock_soon(
     assert not redis_client.exists(NAME, QUEUE, forced_note(NAME, victim.hold.holder))
 
 
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("way", WAYS)
-def test_who_waits_to_write_or_read_comes_in_soon(
-    way: Any, side: str, client: Client, redis_url: str, redis_client: redis.Redis
-) -> None:
-    """What the victim has in the queue goes too: its client keeps its places behind others."""
-
-    def stand() -> list[str]:
-        members: Any = redis_client.zrangebyscore(SIDES_QUEUE, 0, "+inf")
-        return [member.decode() for member in members]
-
-    with connect(redis_url) as operator:
-        first = make(operator, "write", NAME)
-        victim = Victim(make(client, side, NAME), first, lambda: len(stand()) == 1)
-        with process(redis_url, "write") as pipe:
-            pipe.send("acquire")
-            wait_until(lambda: len(stand()) == 1, 20, "another one waits to write")
-            own = threading.Thread(target=_use, args=[make(client, "read", NAME)])
-            own.start()
-            wait_until(lambda: len(stand()) == 2, 10, "the victim's client waits to read")
-            _, place = stand()
-            began = time.monotonic()
-            assert way(operator, victim.hold.holder, side, redis_url)
-            assert pipe.poll(5)
-            assert pipe.recv()[0] - began < SOON
-            assert stand() == [place]
-            victim.end()
-        own.join(20)
-    assert not own.is_alive()
-    assert ("stuck" in victim.told) == (not way.__name__.startswith("_all"))
-    assert not redis_client.keys(f"*{NAME}*:rwlock_timeout:*")
-    assert not redis_client.exists(NAME, SIDES_QUEUE, forced_note(NAME, victim.hold.holder))
-
-
-def test_who_is_not_allowed_to_write_any_more_does_not_read_either(
-    client: Client, redis_url: str, redis_client: redis.Redis
-) -> None:
-    """As with Redisson, who frees the write lock frees all of it; the read lock is not held then."""
-    write, read = make(client, "write", NAME), make(client, "read", NAME)
-    with connect(redis_url) as operator, contextlib.ExitStack() as lost:
-        for side in (write, read):
-            lost.enter_context(pytest.raises(HoldLostError, match="force-released"))
-            lost.enter_context(side)
-        reads: Any = make(operator, "read", NAME)
-        assert not reads.force_release()
-        assert redis_client.hlen(NAME) == 3
-        writes: Any = make(operator, "write", NAME)
-        assert writes.force_release()
-        assert not redis_client.exists(NAME, SIDES_QUEUE)
-
-
 def first(holder: str, copies: list[tuple[bytes, ...]], at_once: Callable[[], object]) -> Matcher:
     """Return a condition: is this the first break of *holder*? If so, it is kept, and *at_once* done."""
 
@@ -289,21 +238,3 @@ def test_a_full_server_keeps_no_hold_from_being_broken(
 def _use(lock: Any) -> None:
     with lock:
         pass
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_waiter_of_the_victims_own_client_is_next(
-    way: Any, client: Client, redis_url: str, redis_client: redis.Redis
-) -> None:
-    """It is told by a message: nobody there reads the reply to the operator."""
-    lock: Any = client.lock(NAME)
-    with connect(redis_url) as operator:
-        victim = Victim(lock, operator.lock(NAME), lambda: redis_client.zcard(QUEUE) == 1)
-        own = threading.Thread(target=_use, args=[lock])
-        own.start()
-        wait_until(lambda: redis_client.zcard(QUEUE) == 2, 10, "it waits")
-        assert way(operator, victim.hold.holder, "lock", redis_url)
-        own.join(SOON)
-        assert not own.is_alive()
-        victim.end()
-    assert not redis_client.exists(NAME, QUEUE)

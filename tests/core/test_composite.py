@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -19,7 +17,7 @@ from interlock._core.locks import red_lock, together
 from interlock._core.locks.multi_lock import MultiLock
 from interlock._core.locks.red_lock import RedLock
 from interlock._drivers.flow import current_owner
-from interlock.errors import NotHeldError, ReentryError
+from interlock.errors import NotHeldError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
 
     import redis
 
-    from interlock._core.locks.composite import CompositeHold
 
 PROMPT = 2.5
 """Seconds for what takes milliseconds; no lease and no poll helps within that time."""
@@ -133,17 +130,6 @@ def test_a_reentry_asks_no_server(client: interlock.Client, make: Any) -> None:
     assert lock.hold is None
 
 
-def test_members_that_are_not_reentrant(client: interlock.Client) -> None:
-    """The whole is not either; and nothing is left of a try that is refused for that."""
-    once = client.lock("b", reentrant=False)
-    lock = joint(MultiLock, client.lock("a"), once)
-    with lock, pytest.raises(ReentryError):
-        lock.acquire()
-    with once, pytest.raises(ReentryError):
-        lock.acquire()
-    assert left(client) == []
-
-
 def test_a_waiter_has_the_members_before_and_a_place_in_the_queue(
     client: interlock.Client,
     other: interlock.Client,
@@ -160,27 +146,6 @@ def test_a_waiter_has_the_members_before_and_a_place_in_the_queue(
         began = time.monotonic()
     assert waits.result(20)
     assert time.monotonic() < began + PROMPT
-
-
-def test_a_round_just_before_the_end_of_an_acquire_takes_no_part(
-    client: interlock.Client, other: interlock.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What was acquired long before the last member is not taken for what nobody acquires."""
-    lock, (last,), keep = multi(client), locks(other, "c"), MultiLock.keep
-
-    def keeps(self: MultiLock, hold: CompositeHold) -> bool:
-        enough, session = keep(self, hold), hold.lock.session
-        for part in hold.parts:
-            part.sent_at -= 40  # more than a third of the lease ago
-        _ = session.watchdog._round(session.clock())
-        return enough
-
-    assert last.acquire()
-    threading.Timer(0.2, last.hold.release).start()
-    monkeypatch.setattr(MultiLock, "keep", keeps)
-    assert lock.acquire(timeout=20)
-    assert lock.hold.valid
-    lock.release()
 
 
 def test_a_release_gives_each_member_to_its_first_waiter(
@@ -202,27 +167,6 @@ def test_a_release_gives_each_member_to_its_first_waiter(
     assert time.monotonic() < began + PROMPT
 
 
-def test_a_member_that_is_lost_at_the_end(
-    client: interlock.Client, other: interlock.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All are acquired anew if one is lost just as the leases are made whole."""
-    lock, (last,), extend, ended = multi(client), locks(other, "c"), MultiLock.extend_parts, []
-
-    def extends(self: MultiLock, hold: CompositeHold, lease: float) -> Any:
-        if not ended:
-            ended.append(hold.parts[0])
-            client._driver.session.watchdog.lose(hold.parts[0], "expired")
-        return extend(self, hold, lease)
-
-    monkeypatch.setattr(MultiLock, "extend_parts", extends)
-    assert last.acquire()
-    threading.Timer(0.2, last.hold.release).start()
-    assert lock.acquire(timeout=20, lease=30)
-    assert ended
-    assert lock.hold.valid
-    lock.release()
-
-
 def test_own_leases_are_whole_at_the_end(
     client: interlock.Client, other: interlock.Client, pool: ThreadPoolExecutor
 ) -> None:
@@ -240,37 +184,6 @@ def test_own_leases_are_whole_at_the_end(
         wait_until(other.lock("b").locked, 10, "it has the first two")
         time.sleep(1.0)
     assert 9 < waits.result(20) <= 10
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_child_holds_nothing(client: interlock.Client) -> None:
-    """Its parent's hold is over there, and keeps it out."""
-    lock = multi(client)
-    with lock as hold:
-        child = os.fork()
-        if child == 0:
-            fine = False
-            try:
-                fine = not hold.valid and lock.hold is None and not lock.acquire(timeout=0)
-            finally:
-                os._exit(0 if fine else 1)
-        assert os.waitpid(child, 0)[1] == 0
-        assert hold.valid
-
-
-def test_a_reader_does_not_wait_for_its_own_reading(
-    client: interlock.Client, redis_client: redis.Redis, pool: ThreadPoolExecutor
-) -> None:
-    """It enters, though a writer waits until the composite of the same owner is left."""
-    both = client.read_write_lock("name")
-    with client.multi_lock(both.read):
-        waits = pool.submit(turn, both.write)
-        wait_until(lambda: redis_client.zcard("interlock_rw_queue:{name}") == 1, 10, "one waits")
-        assert both.read.acquire(timeout=5)
-        both.read.release()
-        assert not waits.done()
-    assert waits.result(20)
 
 
 @pytest.mark.parametrize("make", [MultiLock, RedLock])

@@ -1,4 +1,4 @@
-"""What no face can see of calls on counters: copies, undos, lines, refusals and lost data."""
+"""What no face can see of calls on counters: refusals, late answers, and what a look costs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from interlock._core.objects.count_down_latch import CountDownLatch
 from interlock._core.objects.event import Event
 from interlock._core.objects.number import LeasedNumber
 from interlock._core.objects.semaphore import Semaphore
-from interlock.errors import ServerUnavailableError, WrongTypeError
+from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import redis
 
@@ -35,9 +35,9 @@ class Kit:
         self.driver.begin()
         self.session = self.driver.session
 
-    def semaphore(self, permits: int | None = None, **options: Any) -> Semaphore:
+    def semaphore(self) -> Semaphore:
         """Return the semaphore."""
-        return Semaphore(self.session, "name", "name", permits, **options)
+        return Semaphore(self.session, "name", "name")
 
     def perform(self, step: Step[Any]) -> Any:
         """Perform *step*; return its result."""
@@ -45,8 +45,7 @@ class Kit:
 
     def start(self, step: Step[Any]) -> threading.Thread:
         """Perform *step* in a thread; return that when it waits."""
-        # A daemon, because one test takes the bell away from its waiter.
-        thread = threading.Thread(target=self.perform, args=[step], daemon=True)
+        thread = threading.Thread(target=self.perform, args=[step])
         waits = len(self.session.queues.places)
         thread.start()
         wait_until(lambda: len(self.session.queues.places) > waits, PROMPT, "it waits")
@@ -66,150 +65,6 @@ def kit(redis_url: str) -> Iterator[Kit]:
     made = Kit(redis_url)
     yield made
     made.client.close()
-
-
-CHANGES: dict[str, Callable[[Kit], Step[Any]]] = {
-    "acquire": lambda kit: kit.semaphore().acquire(1, 0.0),
-    "first-acquire": lambda kit: kit.semaphore(4).acquire(1, 0.0),
-    "release": lambda kit: kit.semaphore().release(2),
-    "release-if-exists": lambda kit: kit.semaphore().release(2, "0"),
-    "add": lambda kit: kit.semaphore().add_permits(-2),
-    "set": lambda kit: kit.semaphore().set_permits(9),
-    "make": lambda kit: kit.semaphore().try_set_permits(9),
-    "drain": lambda kit: kit.semaphore().drain_permits(),
-    "delete": lambda kit: kit.semaphore().delete(),
-    "count-down": lambda kit: CountDownLatch(kit.session, "name", "name").count_down(),
-    "set-count": lambda kit: CountDownLatch(kit.session, "name", "name").try_set_count(9),
-    "delete-latch": lambda kit: CountDownLatch(kit.session, "name", "name").delete(),
-    "set-event": lambda kit: Event(kit.session, "name", "name").set(),
-    "clear-event": lambda kit: Event(kit.session, "name", "name").clear(),
-}
-
-
-def _state(server: redis.Redis) -> dict[bytes, Any]:
-    keys = [key for key in server.scan_iter() if b":{name}:" not in key]
-    return {key: server.get(key) for key in keys}
-
-
-@pytest.mark.parametrize("what", [*CHANGES])
-@pytest.mark.parametrize("there", [True, False], ids=["there", "missing"])
-def test_a_copy_does_nothing(
-    kit: Kit, redis_client: redis.Redis, what: str, *, there: bool
-) -> None:
-    """A copy gives the same answer; one that comes after a later call by its key changes nothing."""
-    if there:
-        redis_client.mset({"name": 5, "interlock_event:{name}": "set x"})
-        redis_client.set("interlock_semaphore_total:{name}", 5)
-    step = CHANGES[what](kit)
-    call: Any = step.begin()
-    first = kit.driver.eval(call.anew())
-    before = _state(redis_client)
-    again = kit.driver.eval(call.anew())
-    assert _state(redis_client) == before
-    if not isinstance(first, list) and what != "acquire":
-        assert again == first
-    assert step.done(call.script.decode(first)) is True or what == "acquire"
-    if what not in ("acquire", "first-acquire", "drain"):
-        counter: Any = step._counter  # type: ignore[attr-defined]
-        if what.endswith("event"):
-            kit.perform(counter.set())
-        elif "count" in what or "latch" in what:
-            kit.perform(counter.try_set_count(7))
-        else:
-            kit.perform(counter.release(3))
-        before = _state(redis_client)
-        kit.driver.eval(call.anew())
-        assert _state(redis_client) == before
-
-
-@pytest.mark.parametrize("what", ["acquire", "drain"])
-@pytest.mark.parametrize("late", [True, False], ids=["late", "executed"])
-def test_what_was_given_up_is_undone(
-    kit: Kit, redis_client: redis.Redis, what: str, *, late: bool
-) -> None:
-    """The background undoes it by its key. A copy that comes late does nothing."""
-    redis_client.set("name", 5)
-    step = CHANGES[what](kit)
-    call: Any = step.begin()
-    if not late:
-        kit.driver.eval(call.anew())
-        assert redis_client.get("name") in (b"4", b"0")
-    step.give_up()
-    step.give_up()
-    wait_until(kit.settled, PROMPT, "it is undone")
-    assert redis_client.get("name") == b"5"
-    kit.driver.eval(call.anew())
-    assert redis_client.get("name") == b"5"
-
-
-def test_an_acquire_that_was_answered_is_given_back(kit: Kit, redis_client: redis.Redis) -> None:
-    """A signal may come between the answer and the caller; its key may be in use by others then."""
-    redis_client.set("name", 5)
-    semaphore = kit.semaphore()
-    step = semaphore.acquire(2, 0.0)
-    assert kit.perform(step)
-    for _ in range(3):
-        kit.perform(semaphore.acquire(1, 0.0))
-    assert redis_client.get("name") == b"0"
-    step.give_up()
-    step.give_up()
-    wait_until(kit.settled, PROMPT, "it is given back")
-    assert redis_client.get("name") == b"2"
-
-
-@pytest.mark.parametrize("begun", [True, False])
-def test_a_release_that_was_given_up_is_completed(
-    kit: Kit, redis_client: redis.Redis, *, begun: bool
-) -> None:
-    """It counts once, whether or not the server has executed it, or it has begun."""
-    step = kit.semaphore().release(2)
-    if begun:
-        call: Any = step.begin()
-        kit.driver.eval(call.anew())
-    step.give_up()
-    step.give_up()
-    wait_until(kit.settled, PROMPT, "it is completed")
-    assert redis_client.get("name") == b"2"
-
-
-def test_a_release_that_is_refused_is_not_sent_again(kit: Kit, redis_client: redis.Redis) -> None:
-    """What the server itself refuses is over."""
-    redis_client.hset("name", "a", "b")
-    step = kit.semaphore().release(2)
-    with pytest.raises(WrongTypeError):
-        kit.perform(step)
-    step.give_up()
-    assert kit.settled()
-
-
-def test_keys_of_answered_calls_are_used_again(kit: Kit, redis_client: redis.Redis) -> None:
-    """However many calls are made one after the other, they need one key."""
-    semaphore = kit.semaphore()
-    for _ in range(10):
-        kit.perform(semaphore.release(1))
-        kit.perform(semaphore.acquire(1, 0.0))
-    [key] = redis_client.keys("redisson_unlock_latch:*")
-    assert 0 < redis_client.pttl(key) <= 42_000
-    assert kit.settled()
-
-
-def test_those_without_messages_poll(redis_url: str, redis_client: redis.Redis) -> None:
-    """With ``pubsub="off"`` the oldest asks ten times a second, and rings the next one."""
-    kit = Kit(redis_url, pubsub="off")
-    redis_client.set("name", 0)
-    threads = [
-        threading.Thread(target=kit.perform, args=[kit.semaphore().acquire(1, FOREVER)])
-        for _ in range(3)
-    ]
-    for thread in threads:
-        thread.start()
-    wait_until(lambda: len(kit.session.queues.places) == 3, PROMPT, "they wait")
-    kit.perform(kit.semaphore().release(3))
-    began = time.monotonic()
-    for thread in threads:
-        thread.join(PROMPT)
-    assert time.monotonic() - began < 1
-    kit.client.close()
 
 
 def test_a_full_server_takes_releases(kit: Kit, redis_client: redis.Redis) -> None:

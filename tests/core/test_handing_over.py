@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -15,7 +13,6 @@ from tests.support.proxy import command, drop_request
 import interlock
 import interlock.asyncio
 from interlock import (
-    NotHeldError,
     ServerUnavailableError,
 )
 
@@ -62,57 +59,6 @@ def test_a_grant_is_handed_over_without_its_mark(redis_url: str, redis_client: r
         adopted.release()
         assert waits[1].result(20)
         assert time.monotonic() < began + 1
-
-
-def test_late_copies_of_both_commands_change_nothing(
-    redis_url: str, redis_client: redis.Redis
-) -> None:
-    """They find neither the giver nor the ticket, whether or not the lock is free by then."""
-    with interlock.connect(redis_url) as client:
-        lock = client.lock(NAME)
-        assert lock.acquire()
-        hold = lock.hold
-        given = hold.hand_over()
-        adopted = client.adopt(given)
-        core, send = lock._core, lock._driver.eval
-        copies = [
-            core.give(hold.holder, given.holder, 60),
-            core.give(given.holder, "another:000000000001", 60),
-        ]
-        for _ in range(2):
-            before = redis_client.hgetall(NAME)
-            for each in copies:
-                assert send(each) is None
-            assert redis_client.hgetall(NAME) == before
-            assert redis_client.pttl(NAME) <= 30_000
-            if adopted:
-                adopted.release()
-
-
-def test_a_cancelled_adoption_frees_the_lock(redis_url: str, redis_client: redis.Redis) -> None:
-    """Whenever it is cancelled, the ticket is unused, or the lock is free soon."""
-
-    async def cancel() -> None:
-        async with interlock.asyncio.connect(redis_url) as client:
-            lock = client.lock(NAME)
-            for steps in range(12):
-                assert await lock.acquire(timeout=20)
-                given = await lock.hold.hand_over()
-
-                async def take(given: Any) -> None:
-                    await (await client.adopt(given)).release()
-
-                task = asyncio.ensure_future(take(given))
-                for _ in range(steps):
-                    await asyncio.sleep(0)
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
-                with contextlib.suppress(NotHeldError):
-                    await client.ticket(str(given)).release()
-                freed(redis_client)
-
-    asyncio.run(cancel())
 
 
 def test_a_lock_that_could_not_be_left_stays_locked(

@@ -12,9 +12,8 @@ from tests.support.cores import CORES
 import interlock
 from interlock._core.locks.ticket import KINDS as WITH_TICKETS
 from interlock._core.locks.ticket import Ticket, core_of
-from interlock._core.model import names
 from interlock.errors import ConfigError
-from interlock.inspection.kinds import KINDS, name_in, seen
+from interlock.inspection.kinds import KINDS
 from interlock.options import Options
 
 if TYPE_CHECKING:
@@ -39,22 +38,6 @@ def test_each_kind_is_called_like_its_factory() -> None:
         and not name.startswith(("_", "try"))
     }
     assert made == KINDS.keys() == CORES.keys()
-
-
-@pytest.mark.parametrize("kind", seen())
-@pytest.mark.parametrize("name", ["orders", "{orders}:42", "a:timeout"])
-def test_what_is_seen_has_a_name_and_a_channel(kind: str, name: str) -> None:
-    """The key of an object leads back to its name, and there is a channel to listen at."""
-    row = seen()[kind]
-    assert name_in(row.seen_at(name), row.seen_at) == name
-    assert row.channel is not None
-    assert name.strip("{}") in row.channel(name)
-
-
-def test_the_key_of_a_lease_is_not_that_of_a_lock() -> None:
-    """Keys that cannot belong to a kind are left as they are."""
-    assert name_in("x", names.permit_leases) == "x"
-    assert name_in("{x}:timeout", names.permit_leases) == "x"
 
 
 def test_only_kinds_with_tickets_are_adopted() -> None:

@@ -68,21 +68,3 @@ def test_objects_work_without_the_time(timeless: RedisServer) -> None:
             assert leader is not None
             assert abs((leader.since or 0) - time.time()) < 60
             assert term.valid
-
-
-def test_a_queue_without_the_time(timeless: RedisServer) -> None:
-    """All who wait for leased permits hear of them, also behind one who wants too many."""
-    channel, queue = "redisson_sc:{waited}", "interlock_semaphore_queue:{waited}"
-    url = f"redis://timeless:pw@127.0.0.1:{timeless.port}"
-    with interlock.connect(url) as client, timeless.client() as server, server.pubsub() as ears:
-        leased = client.leased_semaphore("waited", 2)
-        permit = leased.acquire(timeout=SOON, lease=60)
-        assert leased.acquire(timeout=SOON, lease=60)
-        server.zadd(queue, {"gone::leased:2": 1})
-        ears.subscribe(channel, "interlock_semaphore_wake:{waited}:gone")
-        for _ in range(2):
-            assert ears.get_message(timeout=SOON)
-        permit.release()
-        told = ears.get_message(timeout=SOON)
-        assert told is not None
-        assert (told["channel"], told["data"]) == (channel.encode(), b"1")

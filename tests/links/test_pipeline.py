@@ -187,8 +187,6 @@ async def test_a_ctrl_c_while_a_command_is_sent_ends_the_connection(
         _ = pipeline.send(b"another")
 
 
-
-
 def _eager(
     loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, object], **_: object
 ) -> asyncio.Future[Any]:
