@@ -12,7 +12,6 @@ from tests.support.patience import wait_until
 import interlock
 from interlock._core.objects.count_down_latch import CountDownLatch
 from interlock._core.objects.event import Event
-from interlock._core.objects.number import LeasedNumber
 from interlock._core.objects.semaphore import Semaphore
 from interlock.errors import ServerUnavailableError
 
@@ -102,18 +101,6 @@ def test_one_look_lets_all_go_on(kit: Kit, redis_client: redis.Redis) -> None:
     assert after - before <= 3  # the setting, the look, and one of the upkeep's at most
 
 
-def test_a_count_down_behind_a_deletion_sets_no_count(kit: Kit) -> None:
-    """A late answer to who thought the latch was set up is not taken for the count of the next one."""
-    latch = CountDownLatch(kit.session, "name", "name", 1)
-    kit.perform(latch.count_down())
-    late = latch.count_down()
-    call: Any = late.begin()
-    assert kit.perform(latch.delete())
-    _ = late.done(call.script.decode(kit.driver.eval(call)))
-    assert not kit.perform(latch.wait(0.0))
-    assert kit.driver.run(latch.count()) == 1
-
-
 def test_an_answer_that_comes_while_its_client_closes(
     redis_url: str, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,10 +121,3 @@ def test_an_answer_that_comes_while_its_client_closes(
     kit.client.close()
     assert not redis_client.exists("lock")
     assert redis_client.get("name") == b"4"
-
-
-def test_only_the_first_wait_asks_whether_a_leased_semaphore_is_set_up(kit: Kit) -> None:
-    """Each later one costs no script more."""
-    number = LeasedNumber(kit.session, "name", "name")
-    kit.driver.run(number.note_wait(FOREVER))
-    assert not list(number.note_wait(FOREVER))

@@ -1,4 +1,4 @@
-"""A hold that goes to another process, or ends while its lock stays locked."""
+"""A hold that goes to another process as its turn comes."""
 
 from __future__ import annotations
 
@@ -6,28 +6,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from tests.support.patience import wait_until
-from tests.support.proxy import command, drop_request
 
 import interlock
-import interlock.asyncio
-from interlock import (
-    ServerUnavailableError,
-)
 
 if TYPE_CHECKING:
     import redis
-    from tests.support.proxy import FaultProxy
 
 NAME, QUEUE = "name", "interlock_queue:{name}"
-SOON = 5.0
-"""Seconds; a lease is 30."""
-
-
-def freed(redis_client: redis.Redis) -> None:
-    """Wait until nobody holds it."""
-    wait_until(lambda: not redis_client.exists(NAME), SOON, "it is free")
 
 
 def test_a_grant_is_handed_over_without_its_mark(redis_url: str, redis_client: redis.Redis) -> None:
@@ -59,22 +45,3 @@ def test_a_grant_is_handed_over_without_its_mark(redis_url: str, redis_client: r
         adopted.release()
         assert waits[1].result(20)
         assert time.monotonic() < began + 1
-
-
-def test_a_lock_that_could_not_be_left_stays_locked(
-    redis_client: redis.Redis, proxy: FaultProxy
-) -> None:
-    """Without an answer the hold is over, and the lock is locked until the lease ends."""
-    options: Any = {"outage_timeout": 0.3, "command_timeout": 0.2, "lease": 2}
-    with interlock.connect(proxy.url(), **options) as client:
-        lock = client.lock(NAME)
-        assert lock.acquire()
-        hold = lock.hold
-        proxy.on_request(command("EVALSHA"), drop_request)
-        with pytest.raises(ServerUnavailableError):
-            hold._leave_locked(1)
-        proxy.clear_rules()
-        assert not hold
-        time.sleep(0.3)
-        assert redis_client.exists(NAME)
-        freed(redis_client)

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import deque
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import pytest
 from tests.lock.interrupting import Blow
 from tests.support.patience import GIVE_UP
 
-from interlock._drivers.background import callbacks
 from interlock._drivers.background.callbacks import Callbacks
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
-def strike(*_: object, **__: object) -> None:
-    """Raise what a signal raises."""
-    raise KeyboardInterrupt
 
 
 def check_later_call(called: Callbacks, where: str) -> None:
@@ -55,24 +44,6 @@ def test_a_strike_anywhere_blocks_no_later_call() -> None:
     assert blow.at > 3
 
 
-@pytest.mark.parametrize("what", ["Thread", "deque"])
-def test_a_strike_where_something_is_made(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A strike before a thread is there, or where a key is noted, blocks no later call."""
-    called = Callbacks("test", 1)
-
-    class Struck(deque[Any]):
-        append: Callable[..., None] = strike
-
-    with monkeypatch.context() as patched:
-        if what == "Thread":
-            patched.setattr(threading, "Thread", strike)
-        else:
-            patched.setattr(callbacks, "deque", Struck)
-        with pytest.raises(KeyboardInterrupt):
-            called.call("another", "the first call", list)
-    check_later_call(called, what)
-
-
 def test_calls_with_one_key_come_one_after_another() -> None:
     """The calls of a key are made in their order, never two at once."""
     called, made, done = Callbacks("test", 5), list[int](), threading.Event()
@@ -81,13 +52,3 @@ def test_calls_with_one_key_come_one_after_another() -> None:
     called.call("key", "the end", done.set)
     assert done.wait(GIVE_UP)
     assert made == list(range(100))
-
-
-def test_a_slow_key_does_not_hold_up_others() -> None:
-    """While a call with one key takes long, those with another key are made."""
-    called, first, second = Callbacks("test", 2), threading.Event(), threading.Event()
-    called.call("slow", "it", lambda: first.wait(GIVE_UP))
-    called.call("slow", "it", list)
-    called.call("quick", "it", second.set)
-    assert second.wait(GIVE_UP)
-    first.set()

@@ -55,21 +55,6 @@ def test_each_use_of_it(
         assert lost.value.transient
 
 
-def test_one_that_ends_while_it_opens(redis_url: str) -> None:
-    """Nothing was sent; the caller may try again."""
-
-    class Closing(Endpoint):
-        def connect(self, timeout: float) -> Any:
-            made = super().connect(timeout)
-            made.sock.close()
-            return made
-
-    with pytest.raises(ServerUnavailableError, match="lost the connection") as lost:
-        Connection(Closing.from_url(redis_url), 30)
-    assert lost.value.transient
-    assert not lost.value.sent
-
-
 class Talking(Endpoint):
     """Its connections are to a peer that says what a test wants."""
 

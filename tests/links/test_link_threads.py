@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import _thread
-import asyncio
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.interrupting import Blow
-from tests.lock.lock_like import until
 from tests.support.patience import wait_until
 
 import interlock
@@ -61,25 +59,6 @@ async def test_waiters_poll_without_a_subscriber(
     assert redis_client.pubsub_channels() == []
     await stage.close(client)
     assert redis_client.keys() == []
-
-
-async def test_a_later_subscription_starts_the_thread(
-    stage: Stage, redis_client: redis.Redis, crowded: list[bool]
-) -> None:
-    """When threads can start again, the next waiter subscribes."""
-    client, owner = stage.client(), stage.owner()
-    lock = client.lock("name")
-    assert await owner.do(lock.acquire)
-    await owner.do(lock.release)
-    redis_client.hset("name", "somebody:1", 1)
-    crowded.append(True)
-    assert not await owner.do(lock.acquire, timeout=0.2)
-    crowded.clear()
-    waiting = asyncio.create_task(owner.do(lock.acquire, timeout=20))
-    await until(redis_client.pubsub_channels, 10, "it has subscribed")
-    redis_client.delete("name")
-    assert await waiting
-    await owner.do(lock.release)
 
 
 def test_nothing_is_held_without_renewal(redis_url: str, crowded: list[bool]) -> None:
