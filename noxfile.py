@@ -93,7 +93,6 @@ def lint(session: nox.Session) -> None:
         "lint-imports --no-logo",
         "python tools/make_sync.py --check",
         "python -m tools.make_names --check",
-        "python tools/draw_diagrams.py --check",
     )
 
 
