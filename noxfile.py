@@ -188,10 +188,8 @@ def greenlets(session: nox.Session) -> None:
 @nox.parametrize(
     "command",
     [
-        nox.param("tests.signals --short --operation with", id="signals"),
         nox.param("tests.sanitizers --short", id="sanitizers"),
         nox.param("tests.fuzz --short", id="fuzz"),
-        nox.param("tests.rotation --short", id="rotation"),
     ],
 )
 def rare(session: nox.Session, command: str) -> None:

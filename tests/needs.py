@@ -123,12 +123,7 @@ NEEDS = {
     "java": _apt("openjdk-17-jdk-headless maven", _on_path("java", "javac", "mvn")),
     # It has no wheel for Python 3.15.
     "lupa": Need("pip install lupa", _has_lupa, _simulated()),
-    "postgresql": _apt(
-        "postgresql",
-        _postgresql,
-        "tests/fencing/test_fencing_sql.py",
-        "tests/fencing/test_fencing_paused_holder.py",
-    ),
+    "postgresql": _apt("postgresql", _postgresql, "tests/fencing/test_fencing_sql.py"),
     "prometheus": _apt("prometheus", _on_path("prometheus", "promtool")),
     "systemd": _apt("systemd", _on_path("systemd-analyze")),
     "testsuite": _apt(

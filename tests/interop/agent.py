@@ -28,9 +28,6 @@ PATIENCE = 60.0
 REFUSALS = ("IllegalMonitorStateException", "NotHeldError")
 """What either language raises when a release is none of the caller's business."""
 
-UNSUPPORTED = "Unsupported"
-"""What a driver of `conformance` raises when its client has no such object or operation."""
-
 
 class AgentError(Exception):
     """What an agent's command raised.

@@ -7,7 +7,6 @@ those of `time.monotonic`.
 from __future__ import annotations
 
 import asyncio
-import enum
 import importlib
 import inspect
 import json
@@ -56,7 +55,6 @@ class Peer:
         self._clients: dict[str, Any] = {}
         self._objects: dict[str, Any] = {}
         self._permits: dict[str, Any] = {}
-        self._odd = False
 
     async def perform(self, command: Command) -> Any:
         """Do what *command* says; nothing in here suspends with the face for threads."""
@@ -66,7 +64,6 @@ class Peer:
             case "connect":
                 options = command.get("options", {})
                 client = self._face.connect(command["url"], **options)
-                self._odd = command.get("odd", False)
                 self._clients[command.get("client", "main")] = client
                 return client.client_id
             case "close":
@@ -89,8 +86,6 @@ class Peer:
 
     def _make(self, of: Command) -> Any:
         client, kind, name = self._clients[of.get("client", "main")], of["kind"], of.get("name")
-        if self._odd and name is not None:
-            name = enum.Enum("Odd", {"NAME": name}, type=str)["NAME"]
         if kind in _JOINT:
             return getattr(client, _JOINT[kind])(*map(self._object, of["members"]))
         if kind in ("read", "write"):

@@ -12,7 +12,7 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
-from .agent import PATIENCE, UNSUPPORTED, AgentError
+from .agent import PATIENCE, AgentError
 from .pair import settle
 
 if TYPE_CHECKING:
@@ -59,11 +59,7 @@ class Stage:
         self._pubsub.close()
 
     def play(self, agent: Agent, name: str, steps: list[Step]) -> Iterator[State]:
-        """Run *steps* in *agent* in an empty database; yield what each left.
-
-        Raises:
-            AgentError: it has no such object or operation.
-        """
+        """Run *steps* in *agent* in an empty database; yield what each left."""
         self._redis.flushdb()
         # Threads that never held anything: a lost hold makes Python's owners draw another number.
         threads = {step.thread: f"{step.thread} of {time.monotonic()}" for step in steps}
@@ -94,9 +90,7 @@ class Stage:
     def _answer(self, ending: Future[Answer], given: dict[int, list[str]], number: int) -> Any:
         try:
             value = ending.result(PATIENCE).value
-        except AgentError as error:
-            if error.kind == UNSUPPORTED:
-                raise
+        except AgentError:
             return "refused"
         if isinstance(value, list):
             given[number] = value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -95,16 +94,6 @@ def test_a_mixed_queue_is_served_in_order(
     acquired = queue.serve()
     assert acquired == sorted(acquired)
     assert len(queue) == 0
-
-
-def test_a_long_wait_keeps_the_order(server: RedisServer, java: Agent, python: Agent) -> None:
-    """Waiters are served in order even after a Python place would end: they keep asking."""
-    mixed = [(python, "main"), (java, "main"), (python, "main")]
-    queue = _queue(server, f"long:{python.language}", mixed)
-    time.sleep(EQUAL + 1)  # a place that is not renewed ends
-    assert len(queue) == 3
-    acquired = queue.serve()
-    assert acquired == sorted(acquired)
 
 
 @pytest.mark.parametrize("first", ["java", "python"])

@@ -4,11 +4,8 @@ Three processes use the same objects at random: four threads in Java, four in Py
 asyncio tasks. Meanwhile the processes are paused and killed. `intervals` judges what they saw. The
 seed decides what everybody does. The machine decides the order.
 
-The Python processes have more trouble, unless ``--without`` leaves it out:
-
-* ``stalls``: connections stand still, are given up, and come alive after later calls were answered.
-  So commands arrive twice, and late.
-* ``names``: each name is a member of a `str` enumeration, which reads otherwise when printed.
+Connections of the Python processes stand still, are given up, and come alive after later calls were
+answered, so that commands arrive twice, and late.
 """
 
 from __future__ import annotations
@@ -23,7 +20,6 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.support.again import again
 from tests.support.proxy import FaultProxy, delay
@@ -34,13 +30,8 @@ from .java import NEW, java_agent
 from .shared import LEASE, OBJECTS, Slot
 from .toil import Toil
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 PEER = Path(__file__).with_name("peer.py")
 LANES = 4
-TROUBLE = ("stalls", "names")
-"""What the Python processes suffer beside pauses and kills."""
 STALL = 3.0
 """Seconds for which a connection stands still, at most: longer than the command time-out of 1 s."""
 
@@ -52,14 +43,10 @@ class Torture:
         seed: decides what everybody does.
         seconds: how long.
         logs: a directory.
-        trouble: what the Python processes suffer.
     """
 
-    def __init__(
-        self, seed: int, seconds: float, logs: Path, trouble: Sequence[str] = TROUBLE
-    ) -> None:
+    def __init__(self, seed: int, seconds: float, logs: Path) -> None:
         self.seed = seed
-        self._suffers = trouble
         self.done: Counter[str] = Counter()
         self._seconds = seconds
         self._logs = logs
@@ -87,17 +74,8 @@ class Torture:
             agent.connect(addresses=[server.url()], lease=LEASE, fair_wait=LEASE)
         else:
             agent = Agent(language, [sys.executable, str(PEER), language], log).__enter__()
-            options: dict[str, object] = {
-                "lease": LEASE,
-                "fair_wait": LEASE,
-            }
-            odd = "names" in self._suffers
-            if "stalls" not in self._suffers:
-                agent.connect(url=server.url(), options=options, odd=odd)
-            else:
-                agent.connect(
-                    url=self._proxy.url(), options={**options, "command_timeout": 1.0}, odd=odd
-                )
+            options = {"lease": LEASE, "fair_wait": LEASE, "command_timeout": 1.0}
+            agent.connect(url=self._proxy.url(), options=options)
         return agent
 
     def _play(self, slots: list[Slot]) -> None:
@@ -126,7 +104,7 @@ class Torture:
         while (left := self._toil.until - 3 - time.monotonic()) > 0:
             time.sleep(min(left, chance.uniform(1.0, 3.0)))  # trouble in real time
             slot = chance.choice(slots)
-            if "stalls" in self._suffers and chance.random() < 0.4:
+            if chance.random() < 0.4:
                 self._stall(slots[1:], chance)
             elif chance.random() < 0.5:
                 slot.pause(chance.choice([0.3, 1.0, 0.5 * LEASE, 1.3 * LEASE]))
@@ -179,12 +157,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**31))
-    parser.add_argument("--without", action="append", choices=TROUBLE, default=[])
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", flush=True)
     with tempfile.TemporaryDirectory() as logs:
-        trouble = [name for name in TROUBLE if name not in arguments.without]
-        torture = Torture(arguments.seed, arguments.seconds, Path(logs), trouble)
+        torture = Torture(arguments.seed, arguments.seconds, Path(logs))
         faults = torture.run()
         for log in Path(logs).iterdir() if faults else ():
             print(f"--- {log.name}\n{log.read_text()[-4000:]}")
@@ -194,7 +170,7 @@ def main() -> int:
     print(f"{len(faults)} faults with seed {arguments.seed}")
     if faults:
         given = {"seed": arguments.seed, "seconds": arguments.seconds}
-        print(again("tests.interop.torture", **given, without=arguments.without))
+        print(again("tests.interop.torture", **given))
     return bool(faults)
 
 

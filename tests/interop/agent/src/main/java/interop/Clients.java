@@ -115,10 +115,7 @@ final class Clients {
         if (command.hasNonNull("fair_wait")) {
             Newer.call(config, "setFairLockWaitTimeout", Time.millis(command.get("fair_wait")));
         }
-        // The conformance program names one server.
-        String[] addresses = command.hasNonNull("url")
-                ? new String[] {command.get("url").asText()}
-                : strings(command.get("addresses")).toArray(new String[0]);
+        String[] addresses = strings(command.get("addresses")).toArray(new String[0]);
         switch (command.path("mode").asText("single")) {
             case "single":
                 config.useSingleServer().setAddress(addresses[0])
