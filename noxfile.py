@@ -36,15 +36,24 @@ OTHERS = (
     "tls valgrind valkey-8.1 valkey-9.0 valkey-9.1"
 )
 
-EVERYWHERE = ("tests/lock", "tests/links", "tests/cpython")
-"""Tests for each Python and each server. The others are about logic that depends on neither."""
 THREADS = (
     "tests/links/test_receive.py",
     "tests/links/test_link_threads.py",
-    "tests/lock/test_lock_threads.py",
-    "tests/lock/test_lock_ends.py",
+    "tests/objects/alone/test_threads.py",
+    "tests/objects/alone/test_closing.py",
 )
 """Tests of links and threads, which need of other packages only `PYTEST`."""
+EVERYWHERE = (
+    "tests/objects/alone/test_tasks.py",
+    "tests/objects/alone/test_threads.py",
+    "tests/objects/alone/test_closing.py",
+    "tests/objects/test_cancelled_at_each_wait.py",
+    "tests/objects/test_input.py",
+    "tests/objects/test_processes.py",
+    "tests/links",
+    "tests/cpython",
+)
+"""Tests for each Python and each server. The others are about logic that depends on neither."""
 PYTEST = ("packaging", "pexpect", "pytest", "pytest-asyncio", "pytest-timeout", "pytest-xdist")
 
 

@@ -16,8 +16,8 @@ import pytest
 from interlock._core.locks import red_lock, together
 from interlock._drivers import aio, threads
 from interlock._embedded import EmbeddedServer
-from tests.lock.lock_like import Face
 from tests.needs import VERSIONS
+from tests.objects.awaited import Face
 from tests.support.proxy import FaultProxy
 from tests.support.scripts import EVERY_TEXT
 from tests.support.servers import RedisServer, binaries, default_binary, wait_until

@@ -71,17 +71,17 @@ GROUPS = {
     ),
     5: Group(
         "a hold that was given up is renewed on",
-        f"objects/test_cancelled.py lock/test_lock_cancel.py {_OWNERS}",
+        f"objects/test_cancelled.py objects/test_cancelled_at_each_wait.py {_OWNERS}",
     ),
     6: Group(
         "a second signal stops the undo",
-        "lock/test_lock_cancel.py links/test_link_signals.py lock/test_lock_tasks.py "
-        "lock/test_lock_threads.py",
+        "objects/test_cancelled_at_each_wait.py faces/test_struck_blocks.py "
+        "links/test_link_signals.py objects/alone/test_tasks.py objects/alone/test_threads.py",
     ),
     7: Group(
         "what Python dropped, or a thread or task that ended, keeps its hold",
-        "drivers/test_unclaimed.py lock/test_lock_threads.py lock/test_lock_tasks.py "
-        f"lock/test_lock_ends.py {_HOLDS}",
+        "drivers/test_unclaimed.py objects/alone/test_threads.py objects/alone/test_tasks.py "
+        f"objects/alone/test_closing.py {_HOLDS}",
     ),
     8: Group(
         "entries: one after a loss succeeds, an end takes another's, the last is not sent",
@@ -89,16 +89,16 @@ GROUPS = {
     ),
     9: Group(
         "a forked child uses what its parent has",
-        "objects/test_processes.py lock/test_lock_processes.py",
+        "objects/test_processes.py",
     ),
     10: Group(
         "closing leaves a hold, or ends another client's",
-        "objects/test_endings.py objects/test_elections.py lock/test_lock_close.py",
+        "objects/test_endings.py objects/test_elections.py objects/alone/test_closing.py",
     ),
     11: Group(
         "leases: shortened, kept whole, valid twice",
         f"{_OWNERS} {_HOLDS} objects/test_tokens_and_tickets.py objects/test_processes.py "
-        "faces/test_hand_over.py core/test_handing_over.py "
+        "faces/test_ticket.py core/test_handing_over.py "
         "faces/test_decorators.py core/test_plain_lock.py",
     ),
     12: Group(
@@ -162,8 +162,8 @@ GROUPS = {
     24: Group("a grant or a hold is not prolonged", f"{_LOCKS} {_HOLDS} {_SIM}"),
     25: Group(
         "a cancelled waiter keeps its place, or the lock",
-        f"objects/test_cancelled.py objects/test_queues.py lock/test_lock_cancel.py "
-        f"lock/test_lock_tasks.py {_SIM}",
+        f"objects/test_cancelled.py objects/test_queues.py objects/test_cancelled_at_each_wait.py "
+        f"objects/alone/test_tasks.py {_SIM}",
     ),
     26: Group(
         "only a message wakes, or none does",
@@ -196,7 +196,7 @@ GROUPS = {
     ),
     33: Group(
         "a job or task enters another one's hold",
-        f"{_OWNERS} lock/test_lock_tasks.py",
+        f"{_OWNERS} objects/alone/test_tasks.py",
     ),
     34: Group(
         "an older context enters the hold",
@@ -238,10 +238,10 @@ GROUPS = {
         "sentinel/test_sentinel_failover.py sentinel/test_sentinel_epoch.py "
         "cluster/test_cluster_tokens.py",
     ),
-    45: Group("one of those who hear of a loss does not", f"{_HOLDS} lock/test_lock_tasks.py"),
+    45: Group("one of those who hear of a loss does not", f"{_HOLDS} objects/alone/test_tasks.py"),
     46: Group(
         "a cancelled call waits for an answer",
-        "objects/test_cancelled.py lock/test_lock_cancel.py lock/test_lock_tasks.py "
+        "objects/test_cancelled.py objects/test_cancelled_at_each_wait.py objects/alone/test_tasks.py "
         "faults/test_fault_outage.py",
     ),
     47: Group(

@@ -2,7 +2,7 @@
 
     python -m tools.mutants                        every mistake, by the tests of its group
     python -m tools.mutants --only 12,15           of some groups
-    python -m tools.mutants --tests tests/lock     by these tests alone
+    python -m tools.mutants --tests tests/links    by these tests alone
     python -m tools.mutants --list                 what would be changed, and what is left out
 
 A test that fails for a mistake, and passes without it, has found it. Exit status 1: one survived.

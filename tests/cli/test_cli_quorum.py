@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.cli.cli_process import Runs, ended, until_there
-from tests.lock.lock_like import grows
+from tests.objects.awaited import grows
 from tests.support.patience import wait_until
 from tests.support.servers import RedisServer
 

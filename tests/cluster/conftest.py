@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.cluster.seen import eyes
-from tests.lock.lock_like import KINDS, Face, Kind, Stage
+from tests.objects.awaited import KINDS, Face, Stage
 from tests.support.binary import main_version
 from tests.support.servers import ClusterServers, RedisServer, binaries
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
+
+    from tests.objects.kinds import Kind
 
 PATIENCE = 20.0
 """Seconds for a command in a cluster that nobody harms. A busy machine learns its map slowly."""

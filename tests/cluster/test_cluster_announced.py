@@ -11,7 +11,7 @@ from tests.support.servers import RedisServer, main_binary
 from interlock._links.replies import RedirectedError
 
 if TYPE_CHECKING:
-    from tests.lock.lock_like import Face
+    from tests.objects.awaited import Face
 
 ALL = ("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
 

@@ -12,7 +12,7 @@ import redis.asyncio
 from interlock import ServerUnavailableError
 
 if TYPE_CHECKING:
-    from tests.lock.lock_like import Stage
+    from tests.objects.awaited import Stage
     from tests.support.servers import ClusterServers
 
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lock.lock_like import KINDS, Face, Stage, queued
+from tests.objects.awaited import KINDS, Face, Stage, queued
 from tests.support.doings import DOINGS, two_clients
 from tests.support.servers import ClusterServers, binaries
 

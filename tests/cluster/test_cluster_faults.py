@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.cluster.seen import eyes
-from tests.lock.lock_like import KINDS, Face, Stage, until
+from tests.objects.awaited import KINDS, Face, Stage, until
 from tests.support.servers import ClusterServers, RedisServer, main_binary
 
 from interlock._links.slots import slot_of

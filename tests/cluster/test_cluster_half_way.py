@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.cluster.conftest import emptied
-from tests.lock.lock_like import KINDS, Stage, until
 from tests.needs import VERSIONS
+from tests.objects.awaited import KINDS, Stage, until
 
 from interlock import ServerUnavailableError
 from interlock._links import connection, pipeline, replies

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lock.lock_like import KINDS, Stage, renewed
+from tests.objects.awaited import KINDS, Stage, renewed
 from tests.support.servers import ClusterServers, main_binary
 
 from interlock import ServerUnavailableError
@@ -18,7 +18,7 @@ from interlock._links.slots import slot_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.lock.lock_like import Face
+    from tests.objects.awaited import Face
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"
 RULE = re.search(r"^user app (.*)$", DOCUMENT.read_text(), re.MULTILINE)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.cluster.seen import eyes
-from tests.lock.lock_like import KINDS, Stage, renewed, until
+from tests.objects.awaited import KINDS, Stage, renewed, until
 from tests.support.patience import let_others_run, wait_until
 
 import interlock
@@ -18,7 +18,7 @@ import interlock.asyncio
 from interlock._links.slots import slot_of
 
 if TYPE_CHECKING:
-    from tests.lock.lock_like import Face
+    from tests.objects.awaited import Face
     from tests.support.servers import ClusterServers, RedisServer
 
 

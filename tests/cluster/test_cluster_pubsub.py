@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import Stage, until
+from tests.objects.awaited import Stage, until
 
 from interlock._links.slots import slot_of
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.lock.lock_like import renewed
+from tests.objects.awaited import renewed
 
 from interlock._links.slots import slot_of
 
 if TYPE_CHECKING:
-    from tests.lock.lock_like import Stage
+    from tests.objects.awaited import Stage
     from tests.support.servers import ClusterServers, RedisServer
 
 EACH = 5

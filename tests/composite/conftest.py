@@ -14,7 +14,7 @@ from interlock._core.locks import red_lock, together
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
 
-    from tests.lock.lock_like import Face
+    from tests.objects.awaited import Face
 
 
 PATIENCE = 5.0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.lock.lock_like import Face, Kind, Stage
+from tests.objects.awaited import Face, Stage
+from tests.objects.kinds import Kind
 from tests.support.cards import is_card
 
 if TYPE_CHECKING:

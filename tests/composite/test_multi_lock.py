@@ -6,14 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lock.lock_like import until
-from tests.support.servers import RedisServer
+from tests.objects.awaited import until
 
 from interlock._core.locks import multi_lock
-from interlock.errors import HoldLostError, NotHeldError, ServerUnavailableError
+from interlock.errors import NotHeldError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from tests.composite.table import Table
+    from tests.support.servers import RedisServer
 
 
 async def test_all_are_held_and_given_back(table: Table) -> None:
@@ -51,37 +51,6 @@ async def test_a_member_is_entered_by_its_own_name(table: Table, kind: str) -> N
         assert await other.do(member.acquire, timeout=0) is False
         await owner.do(outer.release)
         assert not await owner.do(inner.locked)
-
-
-async def test_extending_what_is_lost(table: Table) -> None:
-    """What has lost a member cannot be extended, and says why; the others are given back then."""
-    client, another = table.client(), table.client()
-    lock, owner = table.multi(client, "a", "b"), table.owner()
-    hold = await owner.do(table.face.enter, lock)
-    await table.owner().do(another.lock("b").force_release)
-    with pytest.raises(HoldLostError) as caught:
-        await owner.do(lock.extend, 60)
-    assert (caught.value.name, caught.value.reason) == ("a + b", "force-released")
-    with pytest.raises(HoldLostError, match="force-released"):
-        hold.ensure()
-    await until(lambda: table.stored()[0] == [], 10, "all are given back")
-    with pytest.raises(HoldLostError):
-        await owner.do(lock.release)
-
-
-@pytest.mark.needs("tls")
-async def test_servers_with_and_without_tls(table: Table) -> None:
-    """One server may be reached by TLS, and another one without it."""
-    with RedisServer(tls=True) as encrypted:
-        clients = table.clients([table.servers[0].url(), encrypted.url()])
-        lock = table.face.module.MultiLock(*[client.lock("name") for client in clients])
-        owner = table.owner()
-        for _ in range(3):
-            assert await owner.do(lock.acquire) is True
-            await owner.do(lock.release)
-        assert table.stored()[0] == table.keys_of(encrypted) == []
-        for client in clients:
-            await owner.do(client.close)
 
 
 async def test_a_server_that_is_down(own: Table) -> None:

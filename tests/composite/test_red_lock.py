@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lock.lock_like import until
+from tests.objects.awaited import until
 from tests.support.proxy import FaultProxy
 
 from interlock.errors import HoldLostError
@@ -33,23 +33,6 @@ async def test_all_servers_are_asked_at_once(five: Table) -> None:
         assert five.stored() == [[]] * 5
         assert proxy.round_trips == 2
         await five.end()
-
-
-@pytest.mark.parametrize(("taken", "granted"), [(1, True), (2, True), (3, False), (5, False)])
-async def test_a_quorum_decides(five: Table, taken: int, granted: bool) -> None:
-    """Three of five are enough and two are not; who fails has nothing left anywhere."""
-    clients = five.clients()
-    lock, other, owner = five.red(clients), five.owner(), five.owner()
-    for client in clients[:taken]:
-        await other.do(client.lock("name").acquire)
-    assert await owner.do(lock.acquire, timeout=0) is granted
-    if granted:
-        hold = await owner.do(lambda: lock.hold)
-        assert hold.valid
-        assert hold.depth == 1
-        await owner.do(lock.release)
-    assert five.stored() == [["name"]] * taken + [[]] * (5 - taken)
-    assert await owner.do(lock.locked) is not granted
 
 
 async def test_validity(table: Table) -> None:

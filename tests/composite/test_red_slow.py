@@ -6,13 +6,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import until
+from tests.objects.awaited import until
 
 from interlock._core.locks import together
 
 if TYPE_CHECKING:
     from tests.composite.table import Table
-    from tests.lock.lock_like import Owner
+    from tests.objects.awaited import Owner
 
 PATIENCE = 40.0
 """Seconds that a server is given to answer (see the fixture `patience`)."""

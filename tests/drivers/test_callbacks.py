@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from tests.lock.interrupting import Blow
+from tests.objects.interrupting import Blow
 from tests.support.patience import GIVE_UP
 
 from interlock._drivers.background.callbacks import Callbacks

@@ -11,7 +11,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import KINDS, Stage, grows, until
+from tests.objects.awaited import KINDS, Stage, grows, until
 from tests.support.patience import let_others_run
 from tests.support.renewal import renews_soon
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     import redis
-    from tests.lock.lock_like import Face
+    from tests.objects.awaited import Face
 
 
 @pytest.fixture

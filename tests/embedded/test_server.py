@@ -15,7 +15,7 @@ from redis import Redis
 
 from interlock._embedded import EmbeddedServer, ensure, server
 from interlock._embedded.place import place_of
-from interlock.errors import ConfigError, ServerUnavailableError
+from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -148,29 +148,3 @@ def test_failed_start_tells_the_reason(runtime: Path, monkeypatch: pytest.Monkey
         ensure()
     assert time.monotonic() - began < 30
     assert not EmbeddedServer(place_of("default")).running()
-
-
-@pytest.mark.parametrize("linger", ["0", "nan", "soon"])
-def test_senseless_linger_is_refused(
-    runtime: Path, monkeypatch: pytest.MonkeyPatch, linger: str
-) -> None:
-    """A linger that is no positive number is refused before anything is started."""
-    monkeypatch.setenv("INTERLOCK_EMBEDDED_LINGER", linger)
-    with pytest.raises(ConfigError, match="lingers for a number of seconds"):
-        ensure()
-    assert not EmbeddedServer(place_of("default")).running()
-
-
-def test_the_warning_comes_once_and_is_short(runtime: Path) -> None:
-    """A program that connects twice without a URL is warned once, in one sentence."""
-    program = "import interlock\nfor _ in 1, 2:\n  interlock.connect().close()\n"
-    done = subprocess.run(
-        [sys.executable, "-W", "always", "-c", program],
-        env={name: value for name, value in os.environ.items() if not name.endswith("_URL")},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert done.stderr.count("EmbeddedWarning: no URL given") == 1
-    assert len(done.stderr.partition("EmbeddedWarning: ")[2].splitlines()[0]) < 140

@@ -13,7 +13,7 @@ from interlock import connect
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.lock.lock_like import Face
+    from tests.objects.awaited import Face
     from tests.support.servers import RedisServer
 
 REFUSED = "is a coroutine function, which nobody would await here: give a plain function"

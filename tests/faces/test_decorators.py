@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import until
+from tests.objects.awaited import until
 from tests.support.address import free_port
 from tests.support.cards import own_keys
 from tests.support.patience import GIVE_UP, wait_until
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     import redis
-    from tests.lock.lock_like import Face
+    from tests.objects.awaited import Face
     from tests.support.proxy import FaultProxy
 
 
@@ -318,18 +318,6 @@ async def test_a_call_while_no_server_answers(
         await closed
 
 
-async def test_a_missing_right_is_no_outage(side: Side, redis_client: redis.Redis) -> None:
-    """A call of a user who may not lock raises, whatever was chosen for outages."""
-    redis_client.acl_setuser("few", enabled=True, nopass=True, commands=["+@connection"])
-    client = side.face.module.connect(side.url.replace("redis://", "redis://few:x@"))
-    work = client.locked("name", if_unreachable="run")(side.function(lambda: None))
-    with pytest.raises(ServerUnavailableError):
-        await side.call(work)
-    if inspect.isawaitable(closed := client.close()):
-        await closed
-    redis_client.acl_deluser("few")
-
-
 async def test_a_cancelled_call_releases(redis_url: str, redis_client: redis.Redis) -> None:
     """A call that is cancelled releases its lock, or keeps it for `min_hold`."""
     async with interlock.asyncio.connect(redis_url) as client:
@@ -374,3 +362,15 @@ async def test_a_cancelled_call_ends_at_once_during_an_outage(
             await task
         assert time.monotonic() - began < 4
         proxy.clear_rules()
+
+
+async def test_a_missing_right_is_no_outage(side: Side, redis_client: redis.Redis) -> None:
+    """A call of a user who may not lock raises, whatever was chosen for outages."""
+    redis_client.acl_setuser("few", enabled=True, nopass=True, commands=["+@connection"])
+    client = side.face.module.connect(side.url.replace("redis://", "redis://few:x@"))
+    work = client.locked("name", if_unreachable="run")(side.function(lambda: None))
+    with pytest.raises(ServerUnavailableError):
+        await side.call(work)
+    if inspect.isawaitable(closed := client.close()):
+        await closed
+    redis_client.acl_deluser("few")

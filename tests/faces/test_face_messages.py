@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.faces.face_calls import call, told
+from tests.support.servers import RedisServer
 
 import interlock
 import interlock.asyncio
 from interlock import MisuseWarning, NotHeldError, Options, WrongTypeError
-from interlock.errors import AcquireTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     import redis
-    from tests.lock.lock_like import Face
+    from tests.objects.awaited import Face
 
 HOUR = timedelta(hours=2)
 
@@ -45,13 +46,6 @@ async def test_not_held_names_the_holder(face: Face, client: Any) -> None:
     await other.do(lock.release)
     for each in (owner, other):
         await each.end()
-
-
-async def test_not_held_by_anybody(face: Face, client: Any) -> None:
-    """A release of a free lock names nobody."""
-    with pytest.raises(NotHeldError, match=r"not held by (thread|task) '") as caught:
-        await call(face, client.lock("name").release)
-    assert caught.value.holder is None
 
 
 async def test_wrong_type_names_what_was_found(
@@ -126,49 +120,22 @@ async def test_durations_may_be_timedeltas(face: Face, redis_url: str) -> None:
     assert policy.timeout == 1.0
     client = face.module.connect(redis_url, lease=long, outage_timeout=long)
     try:
-        lock = client.lock("name", timeout=short, lease=long)
-        other = client.lock("name", timeout=short)
-        owner = face.owner()
+        lock, owner = client.lock("name", timeout=short, lease=long), face.owner()
         assert await owner.do(lock.acquire, timeout=second, lease=long)
-        assert not await call(face, other.acquire, timeout=short)
-        with pytest.raises(AcquireTimeoutError):
-            await call(face, face.enter, other)
+        assert not await call(face, lock.acquire, timeout=short)
         await owner.do(lock.extend, HOUR)
         assert 7190 < await call(face, lock.remaining) <= 7200
         await owner.do(lock.release)
         await owner.end()
-        assert await call(face, face.enter, client.try_lock("other", timeout=short, lease=second))
-        permits = client.semaphore("permits", timeout=short)
-        assert not await call(face, permits.acquire, timeout=short)
-        leased = client.leased_semaphore("leased")
-        await call(face, leased.try_set_permits, 1)
-        permit = await call(face, leased.acquire, 1, timeout=short, lease=second)
-        await call(face, permit.extend, long)
-        await call(face, leased.extend, permit, long)
-        assert 4 < permit.remaining <= 5
-        assert await call(face, leased.try_acquire, 1, timeout=short, lease=second) is None
-        latch = client.count_down_latch("latch")
-        await call(face, latch.try_set_count, 1)
+        assert not await call(
+            face, client.semaphore("permits", timeout=short).acquire, timeout=short
+        )
+        latch = client.count_down_latch("latch", count=1)
         assert not await call(face, latch.wait, short)
         with pytest.raises(ValueError, match="timeout"):
             await call(face, lock.acquire, timeout=timedelta(seconds=-2))
     finally:
         await told(client.close())
-
-
-NOT_RUN = "has not run yet and has no truth value: write `await` in front of it$"
-
-
-async def test_a_forgotten_await(redis_url: str) -> None:
-    """A truth test of a call that is not awaited takes nothing and raises, with the name."""
-    async with interlock.asyncio.connect(redis_url) as client:
-        lock = client.lock("name")
-        with pytest.raises(TypeError, match=f"^acquire {NOT_RUN}"):
-            assert lock.acquire()
-        assert not await lock.locked()
-        for waits in (client.event("name"), client.count_down_latch("name")):
-            with pytest.raises(TypeError, match=f"^wait {NOT_RUN}"):
-                assert waits.wait(timeout=1)
 
 
 async def test_the_sync_face_in_an_event_loop(redis_url: str) -> None:
@@ -178,3 +145,61 @@ async def test_the_sync_face_in_an_event_loop(redis_url: str) -> None:
             _ = [client.lock("name").locked() for _ in range(2)]
         assert len(warned) == 1
         assert warned[0].filename == __file__
+
+
+KINDS = ("Lock", "Semaphore", "LeasedSemaphore", "CountDownLatch", "ReadWriteLock", "Client")
+KINDS += ("Event", "Election", "Barrier", "Condition")
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "Hold", "Permit"])
+def test_a_class_is_no_factory(face: Face, kind: str) -> None:
+    """A class that users do not construct says who makes its objects."""
+    for argument in ("name", "redis://localhost"):
+        with pytest.raises(TypeError, match=rf"{kind} is not made by its class: use \w+\."):
+            getattr(face.module, kind)(argument)
+
+
+async def test_nothing_is_pickled(client: Any) -> None:
+    """Pickling a client or one of its objects says what to do instead."""
+    things = [client, client.lock("a"), client.read_write_lock("a"), client.semaphore("a")]
+    things += [client.leased_semaphore("a"), client.count_down_latch("a")]
+    things += [client.multi_lock(client.lock("a"), client.lock("b"))]
+    for thing in things:
+        with pytest.raises(TypeError, match=r"connect\(url\) in each process"):
+            pickle.dumps(thing)
+
+
+def test_warnings_point_at_the_users_line(
+    face: Face, monkeypatch: pytest.MonkeyPatch, redis_url: str
+) -> None:
+    """The warnings of `connect` name the line that called it."""
+    from interlock._links import urls
+
+    monkeypatch.setattr(urls, "_warned", [])
+    monkeypatch.delenv("INTERLOCK_URL", raising=False)
+    monkeypatch.delenv("REDIS_URL", raising=False)
+    for mistake in (
+        lambda: face.module.connect(redis_url, lease=30000),
+        lambda: interlock.Options(lease=30000),
+        face.module.connect,
+    ):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            mistake()
+        assert [warning.filename for warning in caught] == [__file__]
+    assert issubclass(caught[0].category, urls.EmbeddedWarning)
+    with pytest.warns(MisuseWarning, match="milliseconds"):
+        face.module.connect(redis_url, lease=30000)
+
+
+@pytest.mark.parametrize("error", [ValueError("mine"), SystemExit(3)])
+def test_a_client_that_cannot_release_keeps_the_error_of_the_body(error: BaseException) -> None:
+    """If the server is gone, the block of a client raises the body's own exception."""
+    with RedisServer() as own:
+        with pytest.raises(type(error)) as raised:  # noqa: SIM117 - the server goes inside
+            with interlock.connect(own.url(), outage_timeout=0.2, command_timeout=0.2) as client:
+                client.lock("name").acquire()
+                own.kill()
+                raise error
+        assert raised.value is error
+        assert "interlock: " in raised.value.__notes__[0]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import Kind, stage_of
+from tests.objects.awaited import stage_of
+from tests.objects.kinds import Kind
 
 from interlock import AcquireTimeoutError, ConfigError
 
 if TYPE_CHECKING:
-    from tests.lock.lock_like import Stage
+    from tests.objects.awaited import Stage
 
 stage = stage_of(
     Kind("limited", lambda client, name, n=2, **options: client.limited(name, n, **options))
@@ -45,31 +45,6 @@ async def _open(stage: Stage, owner: Any, limit: Any, blocks: contextlib.AsyncEx
     permit = await owner.do(stage.face.enter, limit)
     blocks.push_async_callback(stage.owner().do, leave, None, None, None)
     return permit
-
-
-async def test_at_most_n_calls_run(stage: Stage) -> None:
-    """Of many decorated calls of two clients at most n run, and all of them do in the end."""
-    running, most, done = 0, 0, 0
-
-    async def work(model: str) -> None:
-        nonlocal running, most, done
-        running += 1
-        most = max(most, running)
-        await asyncio.sleep(0.01)  # the others come meanwhile
-        running -= 1
-        done += 1
-
-    loop = asyncio.get_running_loop()
-
-    def work_in_thread(model: str) -> None:
-        asyncio.run_coroutine_threadsafe(work(model), loop).result()
-
-    function = work if stage.face.is_async else work_in_thread
-    clients = [stage.client(), stage.client()]
-    calls = [stage.lock(client, "{model}", n=3)(function) for client in clients * 6]
-    await asyncio.gather(*(stage.owner().do(call, model="name") for call in calls))
-    assert (most, done) == (3, 12)
-    assert free(stage, 3) == 3
 
 
 async def test_mistakes(stage: Stage) -> None:

@@ -1,6 +1,6 @@
 """A key that something else uses: what each object that is no lock says of it, on both faces.
 
-Locks have such cases of their own: ``tests/lock/test_lock_input.py``.
+Locks have such cases of their own: ``tests/objects/test_input.py``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import Face, Kind, Stage
+from tests.objects.awaited import Face, Stage
+from tests.objects.kinds import Kind
 
 from interlock import ConfigError, WrongTypeError
 

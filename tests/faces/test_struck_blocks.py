@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.interrupting import Blow
+from tests.objects.interrupting import Blow
 from tests.support.servers import wait_until
 
 import interlock
@@ -36,6 +36,7 @@ def blocks(client: Client) -> dict[str, Callable[[], Any]]:
     return {
         "lock": lambda: lock,
         "lock-trying": lambda: lock.trying(timeout=5),
+        "multi": lambda: client.multi_lock(lock, client.lock("lock too")),
         "semaphore": lambda: plain,
         "permit-trying": lambda: leased.trying(timeout=5),
         "limited": lambda: limited,
@@ -45,6 +46,7 @@ def blocks(client: Client) -> dict[str, Callable[[], Any]]:
 
 CASES = [
     *((name, False) for name in ("lock", "lock-trying", "limited", "semaphore", "permit-trying")),
+    pytest.param("multi", False, marks=pytest.mark.rest),
     # Without the part in C, the first instruction is not covered.
     *(pytest.param(name, True, marks=pytest.mark.needs("gcc")) for name in ("lock", "permit")),
 ]

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import KINDS, Stage
+from tests.objects.awaited import KINDS, Stage
+from tests.support.holding import held as taken
 
 import interlock
-from interlock import ConfigError, NotHeldError
+from interlock import ConfigError, NotHeldError, ReentryError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     import redis
-    from tests.lock.lock_like import Face
+    from tests.objects.awaited import Face
 
 
 @pytest.fixture(params=[kind for kind in KINDS if kind.tickets], ids=lambda kind: kind.name)
@@ -91,3 +92,35 @@ async def test_no_ticket(stage: Stage) -> None:
     for text in ("", "x", "lock:a:b::name", "read_lock:a:1::name"):
         with pytest.raises(ConfigError):
             stage.client().ticket(text)
+
+
+def test_what_cannot_be_handed_over_says_so(redis_url: str) -> None:
+    """Other kinds of lock, a re-entered hold, an ended hold and a wrong ticket are refused.
+
+    Nothing changes.
+    """
+    with interlock.connect(redis_url) as one, interlock.connect(redis_url) as other:
+        read = one.read_write_lock("rw").read
+        with pytest.raises(ConfigError, match="handed over"):
+            taken(read).hand_over()
+        with pytest.raises(ConfigError, match="handed over"):
+            taken(one.multi_lock(one.lock("a"), one.lock("b"))).hand_over()
+        lock = one.lock("name")
+        hold = taken(lock)
+        lock.acquire()
+        with pytest.raises(ReentryError, match="entered 2 times"):
+            hold.hand_over()
+        lock.release()
+        with pytest.raises(ConfigError, match="lease must be"):
+            hold.hand_over(lease=0)
+        assert hold.valid
+        lock.release()
+        with pytest.raises(NotHeldError):
+            hold.hand_over()
+        with pytest.raises(NotHeldError):
+            hold.extend(1)
+        for text in ("", "name", "lock:a:b::name", "read lock:a:1::name", "lock:a:1:x:name"):
+            with pytest.raises(ConfigError, match="not a ticket"):
+                other.adopt(text)
+        with pytest.raises(TypeError):
+            other.adopt(b"lock")  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
-from tests.lock.lock_like import OF_ONE_KEY
+from tests.objects.awaited import OF_ONE_KEY
 from tests.support.faults import drop_request
 
 import interlock
@@ -22,7 +22,7 @@ from interlock import HoldLostError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tests.lock.lock_like import Kind
+    from tests.objects.kinds import Kind
     from tests.support.proxy import FaultProxy
 
     Kept = dict[bytes, tuple[int, bytes]]

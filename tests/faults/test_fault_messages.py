@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from tests.lock.lock_like import until
+from tests.objects.awaited import until
 from tests.support.faults import blackhole, command
 
 from interlock._drivers.background import subscriber
 
 if TYPE_CHECKING:
     import pytest
-    from tests.lock.lock_like import Owner, Stage
+    from tests.objects.awaited import Owner, Stage
     from tests.support.proxy import FaultProxy
 
 CHANNEL = "redisson_lock__channel:{name}"

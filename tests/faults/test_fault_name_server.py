@@ -10,14 +10,14 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import until
+from tests.objects.awaited import until
 
 from interlock import HoldLostError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.lock.lock_like import Stage
+    from tests.objects.awaited import Stage
     from tests.support.servers import RedisServer
 
 NAME = "redis.test"

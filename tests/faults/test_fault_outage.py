@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import until
+from tests.objects.awaited import until
 from tests.support.faults import command, delay
 
 from interlock import AcquireTimeoutError, ServerUnavailableError
@@ -19,7 +19,7 @@ from interlock import AcquireTimeoutError, ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.lock.lock_like import Owner, Stage
+    from tests.objects.awaited import Owner, Stage
     from tests.support.proxy import FaultProxy
     from tests.support.servers import RedisServer
 

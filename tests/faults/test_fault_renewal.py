@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import renewed, until
+from tests.objects.awaited import renewed, until
 from tests.support.cards import own_keys
 
 from interlock import ClosedError, NotHeldError, ServerUnavailableError
@@ -16,7 +16,7 @@ from interlock._core.upkeep.watchdog import Watchdog
 from interlock._links.pool import Pool
 
 if TYPE_CHECKING:
-    from tests.lock.lock_like import Stage
+    from tests.objects.awaited import Stage
     from tests.support.servers import RedisServer
 
 NOISE = 5.0

@@ -16,7 +16,7 @@ from interlock import ServerUnavailableError
 from interlock._core.scripts import locks as scripts
 
 if TYPE_CHECKING:
-    from tests.lock.lock_like import Owner, Stage
+    from tests.objects.awaited import Owner, Stage
     from tests.support.proxy import FaultProxy
 
 ACQUIRE = scripts.ACQUIRE.sha

@@ -6,12 +6,12 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lock.lock_like import until
+from tests.objects.awaited import until
 
 from interlock import HoldLostError
 
 if TYPE_CHECKING:
-    from tests.lock.lock_like import Stage
+    from tests.objects.awaited import Stage
     from tests.support.servers import RedisServer
 
 

@@ -1,11 +1,8 @@
-"""Locks in FastAPI and Starlette: in process, and under load in the servers that people use."""
+"""Locks in FastAPI and Starlette: in process."""
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
-import os
-import signal
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,50 +11,16 @@ import pytest
 from fastapi import BackgroundTasks, Depends, FastAPI, Request
 from starlette.testclient import TestClient
 from tests.hosts.pages import write_programs
-from tests.support.address import free_port
-from tests.support.patience import wait_until
 
 import interlock
 from interlock.asyncio import Permit  # noqa: TC001 - FastAPI reads it
 from interlock.fastapi import Limited, Locked, client, lifespan
 
 if TYPE_CHECKING:
-    import subprocess
     from pathlib import Path
 
-    import redis
-    from tests.hosts.host_process import Hosts
 
-SOON = 30.0
-
-# Each request reads a number, waits, and writes it back: together with another, one would be lost.
-COUNTING_APP = """
-import asyncio, os
-import redis.asyncio
-from fastapi import Depends, FastAPI
-from interlock.fastapi import Locked, lifespan
-
-URL = os.environ["INTERLOCK_URL"]
-app = FastAPI(lifespan=lifespan(URL, lease=1))
-store = redis.asyncio.from_url(URL)
-
-@app.post("/count/{id}", dependencies=[Depends(Locked("count:{id}", timeout=30))])
-async def count(id: str) -> int:
-    before = int(await store.get(f"number:{id}") or 0)
-    await store.ping()
-    await store.set(f"number:{id}", before + 1)
-    return os.getpid()
-
-@app.post("/hang/{id}", dependencies=[Depends(Locked("count:{id}", timeout=30))])
-async def hang(id: str) -> None:
-    await store.set("hanging", os.getpid())
-    await asyncio.Event().wait()
-"""
 ONE_REPORT = Limited("reports:{id}", 1, timeout=0.05)
-SERVERS = {
-    "uvicorn": ("uvicorn", "counting:app", "--workers", "2", "--log-level", "warning", "--port"),
-    "gunicorn": ("gunicorn", "counting:app", "-w", "2", "-k", "uvicorn_worker.UvicornWorker", "-b"),
-}
 
 
 def load(directory: Path, name: str, monkeypatch: pytest.MonkeyPatch, url: str) -> Any:
@@ -161,59 +124,6 @@ def test_mistakes_are_explained(redis_url: str) -> None:
     app.get("/", dependencies=[Depends(Locked("it"))])(it)
     with pytest.raises(interlock.ConfigError, match="no interlock client"):
         TestClient(app).get("/")
-
-
-@pytest.mark.parametrize("program", SERVERS)
-async def test_load(program: str, hosts: Hosts, redis_client: redis.Redis) -> None:
-    """Under load workers exclude each other, and a killed one frees its lock."""
-    (hosts.directory / "counting.py").write_text(COUNTING_APP)
-    port = free_port()
-    where = str(port) if program == "uvicorn" else f"127.0.0.1:{port}"
-    process = hosts.start(*SERVERS[program], where)
-    limits = httpx.Limits(max_connections=40, max_keepalive_connections=0)
-    async with httpx.AsyncClient(
-        base_url=f"http://127.0.0.1:{port}", timeout=SOON, limits=limits
-    ) as client:
-        await serving(client, process, hosts)
-        redis_client.delete("number:a", "number:b")
-        answers = await asyncio.gather(
-            *(client.post(f"/count/{'ab'[number % 2]}") for number in range(200))
-        )
-        assert {answer.status_code for answer in answers} == {200}
-        assert len({answer.json() for answer in answers}) == 2
-        assert [int(redis_client.get(f"number:{each}") or 0) for each in "ab"] == [100, 100]
-
-        hanging = asyncio.create_task(client.post("/hang/a"))
-        await asyncio.to_thread(
-            wait_until, lambda: redis_client.exists("hanging"), SOON, "it hangs"
-        )
-        os.kill(int(redis_client.get("hanging") or 0), signal.SIGKILL)
-        with pytest.raises(httpx.HTTPError):
-            await hanging
-        # The server starts another worker, which may take a while to answer.
-        assert (await retried(client, "/count/a")).status_code == 200
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(SOON) in (0, -signal.SIGTERM)
-    wait_until(lambda: not redis_client.exists("count:a", "count:b"), SOON, "the locks are free")
-
-
-async def serving(
-    client: httpx.AsyncClient, process: subprocess.Popen[bytes], hosts: Hosts
-) -> None:
-    """Wait until both workers of the server answer."""
-    seen: set[int] = set()
-    while len(seen) < 2:
-        assert process.poll() is None, hosts.log()
-        seen.add((await retried(client, f"/count/{'ab'[len(seen)]}")).json())
-
-
-async def retried(client: httpx.AsyncClient, path: str) -> httpx.Response:
-    """Return the first answer of a server that is starting."""
-    while True:
-        try:
-            return await client.post(path)
-        except httpx.TransportError:
-            await asyncio.sleep(0.05)  # between two questions
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -152,35 +151,6 @@ def test_requests_exclude_each_other_and_all_are_served(
     """Requests exclude each other and all are served."""
     program, path = SERVED[case]
     assert outcome(tmp_path, redis_url, program, path, 6, done=6) == (0, Counter({200: 6}))
-
-
-def test_a_sync_lock_in_async_endpoints_refuses_who_would_block_the_loop(
-    tmp_path: Path, redis_url: str
-) -> None:
-    """A sync lock in async endpoints refuses who would block the loop."""
-    program = FASTAPI + (
-        "@app.get('/')\nasync def endpoint():\n    with client.lock('x'): await stay()\n"
-    )
-    overlaps, statuses = outcome(tmp_path, redis_url, program, "/", 6)
-    assert overlaps == 0
-    assert statuses[200] >= 1
-    assert statuses[200] + statuses[500] == 6
-    assert statuses[500] >= 1
-
-
-def test_a_dependency_and_its_endpoint_are_two_owners(tmp_path: Path, redis_url: str) -> None:
-    """A dependency and its endpoint are two owners."""
-    program = FASTAPI + (
-        "def dependency():\n    with client.lock('x'): yield\n"
-        "@app.get('/')\ndef endpoint(_=Depends(dependency)):\n"
-        "    with client.lock('x', timeout=.5): pass\n"
-    )
-    assert outcome(tmp_path, redis_url, program, "/", 2) == (0, Counter({500: 2}))
-    with interlock.connect(redis_url) as client:
-        deadline = time.monotonic() + 40  # the killed server's last hold ends with its lease
-        while client.lock("x").locked() and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert not client.lock("x").locked()
 
 
 @pytest.mark.parametrize("sensitive", [True, False])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 import trio.testing
-from tests.lock.lock_like import resting
+from tests.objects.awaited import resting
 from tests.support.patience import GIVE_UP, wait_until
 from tests.support.renewal import renews_soon
 

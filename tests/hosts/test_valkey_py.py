@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 # Tests may use both faces in one thread.
 pytestmark = pytest.mark.filterwarnings("ignore::interlock.errors.MisuseWarning")
 
-PASSWORD = "p@ss/w:rd"
 MODULES = [valkey, valkey.asyncio]
 
 
@@ -65,17 +64,6 @@ async def test_standalone(module: ModuleType, server: RedisServer, redis_url: st
     await take(module.Valkey.from_url(redis_url))
     await take(module.Valkey(host="127.0.0.1", port=server.port, db=3, decode_responses=True))
     await take(module.Valkey(unix_socket_path=str(server.unix_path)))
-
-
-async def test_credentials(module: ModuleType) -> None:
-    """User and password are taken over, or asked from valkey-py's credential provider."""
-    with RedisServer(users=[f"alice on >{PASSWORD} ~* &* +@all", "default off"]) as guarded:
-        provider = valkey.UsernamePasswordCredentialProvider("alice", PASSWORD)
-        for login in (
-            {"username": "alice", "password": PASSWORD},
-            {"credential_provider": provider},
-        ):
-            await take(module.Valkey(host="127.0.0.1", port=guarded.port, **login))
 
 
 async def test_sentinel(module: ModuleType, sentinels: SentinelServers) -> None:

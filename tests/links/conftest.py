@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lock.lock_like import KINDS, Face, Stage
+from tests.objects.awaited import KINDS, Face, Stage
 from tests.support.servers import RedisServer, main_binary
 
 if TYPE_CHECKING:

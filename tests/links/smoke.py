@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from tests.lock.lock_like import renewed, until
+from tests.objects.awaited import renewed, until
 
 if TYPE_CHECKING:
     import redis
-    from tests.lock.lock_like import Stage
+    from tests.objects.awaited import Stage
 
 
 async def smoke(stage: Stage, url: str, server: redis.Redis, name: str = "name") -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import until
+from tests.objects.awaited import until
 from tests.support.binary import main_version
 
 from interlock import ServerUnavailableError
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import redis
-    from tests.lock.lock_like import Stage
+    from tests.objects.awaited import Stage
     from tests.support.servers import RedisServer
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"

@@ -9,7 +9,7 @@ import pytest
 from interlock import ConfigError
 
 if TYPE_CHECKING:
-    from tests.lock.lock_like import Stage
+    from tests.objects.awaited import Stage
     from tests.support.servers import RedisServer
 
 

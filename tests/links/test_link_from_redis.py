@@ -16,7 +16,7 @@ from interlock import ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.lock.lock_like import Stage
+    from tests.objects.awaited import Stage
 
 PASSWORD = "p@ss/w:rd"
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.links.test_link_acl import NAME
-from tests.lock.lock_like import KINDS, Stage
+from tests.objects.awaited import KINDS, Stage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.lock.lock_like import Face
+    from tests.objects.awaited import Face
     from tests.support.servers import RedisServer
 
 WITH_QUEUE = [kind for kind in KINDS if kind.name in ("lock", "fenced", "write", "semaphore")]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lock.lock_like import until
+from tests.objects.awaited import until
 from tests.support.address import free_port
 from tests.support.certificates import Certificates
 from tests.support.servers import RedisServer
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.lock.lock_like import Stage
+    from tests.objects.awaited import Stage
 
 AT_ONCE = 20.0
 """Seconds, for a machine that stalls.

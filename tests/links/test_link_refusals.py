@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 from tests.links.troubles import TRANSIENT, TROUBLES, busy
-from tests.lock.lock_like import renewed, until
+from tests.objects.awaited import renewed, until
 from tests.support.servers import RedisServer, main_binary, wait_until
 
 from interlock import ServerUnavailableError, WrongTypeError
@@ -19,7 +19,7 @@ from interlock import ServerUnavailableError, WrongTypeError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.lock.lock_like import Stage
+    from tests.objects.awaited import Stage
 
 AT_ONCE = 8.0
 """Seconds that a busy machine may take; an outage that is sat out lasts longer."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.interrupting import Blow
+from tests.objects.interrupting import Blow
 from tests.support.patience import wait_until
 
 import interlock
@@ -21,7 +21,7 @@ from interlock._links.topology import topology_of
 
 if TYPE_CHECKING:
     import redis
-    from tests.lock.lock_like import Stage
+    from tests.objects.awaited import Stage
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from tests.links.smoke import smoke
 from tests.support.servers import RedisServer
 
 if TYPE_CHECKING:
-    from tests.lock.lock_like import Stage
+    from tests.objects.awaited import Stage
 
 
 async def test_a_lock_works_on_every_supported_server(

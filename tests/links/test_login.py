@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import renewed, until
+from tests.objects.awaited import renewed, until
 from tests.support.patience import wait_until
 from tests.support.rotation import Rotation
 from tests.support.servers import ClusterServers, RedisServer
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.lock.lock_like import Stage
+    from tests.objects.awaited import Stage
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tests.support.servers import RedisServer, binaries, main_binary
 from interlock import ServerUnavailableError
 
 if TYPE_CHECKING:
-    from tests.lock.lock_like import Face
+    from tests.objects.awaited import Face
 
 
 async def _refused(face: Face, url: str, code: str) -> str:

@@ -16,7 +16,7 @@ from interlock import ConfigError, Options
 from interlock._links.urls import open_url
 
 if TYPE_CHECKING:
-    from tests.lock.lock_like import Face, Stage
+    from tests.objects.awaited import Face, Stage
     from tests.support.proxy import FaultProxy
 
 SECRET = "hush"

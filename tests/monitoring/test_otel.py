@@ -12,8 +12,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import format_trace_id
-from tests.lock.lock_like import take_turn
 from tests.monitoring.serving import LEASE
+from tests.objects.awaited import take_turn
 from tests.support.patience import GIVE_UP, wait_until
 
 import interlock

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import redis
 from tests.objects.kinds import KINDS
 from tests.objects.places import PLACES
 from tests.objects.stage import Stage
@@ -34,6 +35,13 @@ def place(whole_place: Place) -> Place:
     """Give the servers, without data."""
     whole_place.begin()
     return whole_place
+
+
+@pytest.fixture
+def seen(place: Place) -> Iterator[redis.Redis]:
+    """Give a client of redis-py that sees the first server."""
+    with redis.Redis.from_url(place.urls[0]) as client:
+        yield client
 
 
 @pytest.fixture(params=parameters(*WORLDS))

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Kind:
-    """One lock-like.
+    """One lock-like, or in `awaited` another object.
 
     Attributes:
         name: for the test's id.
-        make: from the clients of `servers` servers, a name and options to the object.
+        make: from a client, or clients of `servers` servers, a name and options to the object.
         reentrant: whether its owner may take it again.
         shared: whether several owners may hold it at a time.
         in_turn: whether its waiters have their turns in order of arrival.
@@ -45,16 +45,20 @@ class Kind:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
+def _first(clients: Any) -> Any:
+    return clients[0] if isinstance(clients, list | tuple) else clients
+
+
 def _of(factory: str, **fixed: Any) -> Make:
-    def make(clients: Sequence[Any], name: str, **options: Any) -> Any:
-        return getattr(clients[0], factory)(name, **fixed, **options)
+    def make(clients: Any, name: str, **options: Any) -> Any:
+        return getattr(_first(clients), factory)(name, **fixed, **options)
 
     return make
 
 
 def _half(side: str) -> Make:
-    def make(clients: Sequence[Any], name: str, **options: Any) -> Any:
-        return getattr(clients[0].read_write_lock(name, **options), side)
+    def make(clients: Any, name: str, **options: Any) -> Any:
+        return getattr(_first(clients).read_write_lock(name, **options), side)
 
     return make
 
@@ -71,8 +75,8 @@ def _together(clients: Sequence[Any], name: str, **options: Any) -> Any:
     return clients[0].multi_lock(*members, **options)
 
 
-def _group(clients: Sequence[Any], name: str, **options: Any) -> Any:
-    return clients[0].group_lock(name, ["one", "two"], **options)
+def _group(clients: Any, name: str, **options: Any) -> Any:
+    return _first(clients).group_lock(name, ["one", "two"], **options)
 
 
 KINDS = [

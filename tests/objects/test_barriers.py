@@ -9,18 +9,19 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.children import Child
 from tests.objects.common import PROMPT, cancelling, each_face, enter
 from tests.objects.stage import NAME
 from tests.objects.worlds import CancelledHereError
+from tests.support.child import Child
 from tests.support.patience import GIVE_UP, wait_until
 
 import interlock
-from interlock import BrokenBarrierError, ClosedError
+from interlock import BrokenBarrierError, ClosedError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    import redis
     from tests.objects.stage import Stage
     from tests.objects.worlds import Actor
 
@@ -184,3 +185,49 @@ def test_each_party_says_how_many_pass(scene: Stage) -> None:
     parties, owner = Parties(scene, 3), scene.actor()
     _, waiting = parties.arrives()
     assert {owner.do(parties.clients[1].barrier(NAME, 2).wait), waiting.result(PROMPT)} == {0, 1}
+
+
+@each_face
+def test_an_arrival_ends_in_time(troubled_scene: Stage) -> None:
+    """A party that gets no answer to its arrival gives up when its time is up."""
+    scene = troubled_scene
+    barrier, owner = scene.client(command_timeout=1).barrier(NAME, 2), scene.actor()
+    assert owner.do(lambda: barrier.n_waiting) == 0
+    with scene.place.paused():
+        began = time.monotonic()
+        with pytest.raises(ServerUnavailableError):
+            owner.do(barrier.wait, timeout=0.5)
+        assert time.monotonic() - began < 0.5 + PROMPT
+
+
+@each_face
+def test_every_key_expires(scene: Stage, seen: redis.Redis) -> None:
+    """Keys of parties that wait, of a broken barrier and of those who find it broken expire."""
+    parties, owner, key = Parties(scene, 3), scene.actor(), f"interlock_barrier:{{{NAME}}}"
+
+    def all_expire() -> bool:
+        keys = [each for each in seen.scan_iter() if not each.startswith(b"interlock_client")]
+        ours = all(each.startswith(b"interlock_") for each in keys)
+        return bool(keys) and ours and all(0 < seen.ttl(each) <= 3700 for each in keys)
+
+    _, waiting = parties.arrives()
+    assert all_expire()
+    seen.expire(key, 30)
+    wait_until(lambda: seen.ttl(key) > 30, 20, "a look keeps it")
+    owner.do(parties.barriers[0].abort)
+    with pytest.raises(BrokenBarrierError):
+        waiting.result(PROMPT)
+    assert all_expire()
+    seen.expire(key, 30)
+    with pytest.raises(BrokenBarrierError):
+        owner.do(parties.barriers[0].wait)
+    assert all_expire()
+    assert seen.ttl(key) > 3500, "an hour after its last use it is whole again"
+
+
+@each_face
+def test_bad_numbers(scene: Stage) -> None:
+    """A number of parties that cannot be raises before anything is sent."""
+    for parties in (0, 1_000_001, 1.0, True):
+        with pytest.raises((ValueError, TypeError), match="parties"):
+            scene.client().barrier(NAME, parties)

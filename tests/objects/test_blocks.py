@@ -103,22 +103,6 @@ def test_a_block_is_left_by_another_actor(stage: Stage, way: str) -> None:
     assert not stage.left()
 
 
-def test_an_exit_stack_is_closed_by_another_actor(stage: Stage) -> None:
-    """An exit stack that is passed on and closed elsewhere releases its locks, at each depth."""
-    lock, owner, other = stage.lock(), stage.actor(), stage.actor()
-    awaits = stage.world.cancels
-    stack: Any = contextlib.AsyncExitStack() if awaits else contextlib.ExitStack()
-    enter = stack.enter_async_context if awaits else stack.enter_context
-    hold = owner.do(enter, lock)
-    if stage.kind.reentrant:
-        owner.do(enter, lock)
-        assert hold.depth == 2
-    passed = stack.pop_all()
-    other.do(passed.aclose if awaits else passed.close)
-    assert not hold
-    assert not stage.left()
-
-
 def test_a_loss_is_told_where_the_block_is_left(stage: Stage) -> None:
     """Leaving a lost block elsewhere raises HoldLostError, or adds a note to the body's error."""
     lock, owner, other = stage.lock(*stage.clients(**SOON)), stage.actor(), stage.actor()

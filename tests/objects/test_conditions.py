@@ -6,11 +6,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.children import Child
 from tests.objects.common import PROMPT, cancelling, each_face, enter, joins
 from tests.objects.kinds import KINDS, named
 from tests.objects.stage import NAME
 from tests.objects.worlds import CancelledHereError
+from tests.support.child import Child
 from tests.support.patience import GIVE_UP, wait_until
 
 from interlock import ClosedError, HoldLostError, NotHeldError

@@ -9,10 +9,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.children import Child
 from tests.objects.common import PROMPT, cancelling, each_face, enter, in_asyncio, joins
 from tests.objects.stage import NAME
 from tests.objects.worlds import CancelledHereError
+from tests.support.child import Child
 from tests.support.patience import wait_until
 
 from interlock import AcquireTimeoutError, HoldLostError, NotHeldError, ReentryError

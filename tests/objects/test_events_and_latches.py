@@ -6,10 +6,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.children import Child
 from tests.objects.common import PROMPT, cancelling, each_face, joins, kept
 from tests.objects.stage import NAME
 from tests.objects.worlds import CancelledHereError
+from tests.support.cards import own_keys, waited_channels
+from tests.support.child import Child
 from tests.support.patience import wait_until
 
 from interlock import ClosedError, LatchDeletedError, MisuseWarning
@@ -17,6 +18,7 @@ from interlock import ClosedError, LatchDeletedError, MisuseWarning
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    import redis
     from tests.objects.stage import Stage
 
 _MAKE = {
@@ -244,3 +246,70 @@ def test_an_idle_latch_leaves_the_server(scene: Stage) -> None:
     assert waiting.result(PROMPT) is True
     wait_until(lambda: not kept(scene), 10, "nothing is left")
     assert owner.do(latch.count) == 2
+
+
+@each_face
+@both
+def test_messages_are_not_needed(troubled_scene: Stage, what: str) -> None:
+    """Without any message a waiter finds out by itself, though it is closed again at once."""
+    scene = troubled_scene
+    scene.place.lose_messages()
+    mine, gate, owner = _MAKE[what](scene.client()), _MAKE[what](scene.client()), scene.actor()
+    waiting = joins(scene, scene.actor(), gate.wait)
+    owner.do(_OPEN[what], mine)
+    owner.do(mine.clear) if what == "event" else owner.do(mine.try_set_count, 1)
+    assert waiting.result(PROMPT) is True
+
+
+@each_face
+@pytest.mark.parametrize("name", [NAME, "{tag}name"])
+def test_what_is_left(scene: Stage, seen: redis.Redis, name: str) -> None:
+    """A set event and a count are a key that stays; later there are only notes, which expire."""
+    owner, client = scene.actor(), scene.client()
+    event, latch = client.event(name), client.count_down_latch(name)
+    key = "interlock_event:" + (name if "{" in name else f"{{{name}}}")
+    owner.do(event.set)
+    assert seen.get(key).startswith(b"set ")
+    assert seen.ttl(key) == -1
+    owner.do(event.clear)
+    assert owner.do(latch.try_set_count, 1)
+    assert (seen.get(name), seen.ttl(name)) == (b"1", -1)
+    waiting = joins(scene, scene.actor(), latch.wait, name=name)
+    assert f"redisson_countdownlatch__channel__{{{name}}}" in waited_channels(seen)
+    owner.do(latch.count_down)
+    assert waiting.result(PROMPT) is True
+    keys = own_keys(seen)
+    notes = ("redisson_unlock_latch", "interlock_latch_", "interlock_event:")
+    assert all(each.startswith(notes) for each in keys)
+    assert all(0 < seen.ttl(each) <= 64 for each in keys)
+
+
+@each_face
+@pytest.mark.parametrize("how", ["opens", "deletes"])
+def test_java_ends_it(scene: Stage, seen: redis.Redis, how: str) -> None:
+    """Java's count-down to 0 wakes a waiter at once.
+
+    Java's deletion leaves no note, so the waiter takes it for an opening.
+    """
+    seen.set(NAME, 1)
+    waiting = joins(scene, scene.actor(), scene.client().count_down_latch(NAME).wait)
+    seen.delete(NAME)
+    seen.publish(f"redisson_countdownlatch__channel__{{{NAME}}}", "0" if how == "opens" else "1")
+    assert waiting.result(PROMPT) is True
+
+
+@each_face
+def test_counts_of_others(scene: Stage, seen: redis.Redis) -> None:
+    """A count that Java has set may be what a program names; less than is left is told.
+
+    What cannot be a count raises a clear error before anything is sent.
+    """
+    owner = scene.actor()
+    for count in (0, 2**53 + 1, 1.0, True):
+        with pytest.raises((ValueError, TypeError), match="count"):
+            owner.do(scene.client().count_down_latch(NAME).try_set_count, count)
+    assert not kept(scene)
+    seen.set(NAME, 4)
+    assert owner.do(scene.client().count_down_latch(NAME, count=9).count) == 4
+    with pytest.warns(MisuseWarning, match="set up with the count 4, not 1"):
+        assert owner.do(scene.client().count_down_latch(NAME, count=1).count) == 4

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.children import Child
 from tests.objects.common import (
     PROMPT,
     cancelling,
@@ -23,6 +22,7 @@ from tests.objects.common import (
 from tests.objects.permits import LEASED, PERMITS, SEVERAL
 from tests.objects.stage import NAME
 from tests.objects.worlds import CancelledHereError
+from tests.support.child import Child
 from tests.support.patience import wait_until
 
 from interlock import AcquireTimeoutError, ClosedError, HoldLostError, MisuseWarning, NotHeldError
@@ -148,23 +148,6 @@ def test_waiters_of_one_client_have_their_turns_in_order(scene: Stage) -> None:
     assert owner.do(made.available_permits) == 1
 
 
-@every
-def test_waits_that_end_in_vain_leave_nothing(scene: Stage, permits: Permits) -> None:
-    """A try and a wait that is over take nothing, and hold up nobody who comes later."""
-    made, other = _makers(scene, permits, 1, 2)
-    owner, waiter = scene.actor(), scene.actor()
-    held = owner.do(permits.take, made)
-    before = time.monotonic()
-    assert outcome(waiter.start(permits.take, other, 1, 0)) is None
-    assert outcome(waiter.start(permits.take, other, 1, 0.3)) is None
-    assert 0.3 <= time.monotonic() - before < PROMPT
-    owner.do(permits.give, made, held)
-    assert owner.do(permits.free, made) == 1
-    got = outcome(waiter.start(permits.take, other, 1, 0))
-    assert got
-    waiter.do(permits.give, other, got)
-
-
 @several_together
 def test_several_are_taken_together_or_none(scene: Stage, permits: Permits) -> None:
     """Who wants three waits for all three, and has none of them before."""
@@ -268,24 +251,6 @@ def test_a_block_that_tries_is_entered_without_permits(scene: Stage) -> None:
         assert owner.do(made.available_permits) == 0
         owner.leave(block)
         assert owner.do(made.available_permits) == 2
-
-
-@cancelling
-@every
-def test_a_cancelled_wait_swallows_no_permit(scene: Stage, permits: Permits) -> None:
-    """The permit that a cancelled waiter would have had goes to the next one."""
-    made, *others = _makers(scene, permits, 1, 3)
-    owner, first, second = scene.actor(), scene.actor(), scene.actor()
-    held = owner.do(permits.take, made)
-    cancelled = joins(scene, first, permits.take, others[0])
-    waiting = joins(scene, second, permits.take, others[1])
-    first.cancel()
-    with pytest.raises(CancelledHereError):
-        cancelled.result(PROMPT)
-    owner.do(permits.give, made, held)
-    got = waiting.result(PROMPT)
-    second.do(permits.give, others[1], got)
-    assert owner.do(permits.free, made) == 1
 
 
 @cancelling

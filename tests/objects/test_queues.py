@@ -7,7 +7,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.children import Child
 from tests.objects.common import (
     PROMPT,
     cancelling,
@@ -21,6 +20,7 @@ from tests.objects.common import (
 from tests.objects.queues import QUEUES
 from tests.objects.stage import NAME
 from tests.objects.worlds import CancelledHereError
+from tests.support.child import Child
 from tests.support.patience import wait_until
 
 from interlock import ClosedError

@@ -146,7 +146,9 @@ async def made(call: Callable[[], Any]) -> Any:
     return await result if inspect.isawaitable(result) else result
 
 
-class _TaskActor(Actor):
+class TaskActor(Actor):
+    """A task with a queue."""
+
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(awaits=True)
         self._loop = loop
@@ -158,6 +160,7 @@ class _TaskActor(Actor):
         self._loop.call_soon_threadsafe(self._calls.put_nowait, call)
 
     def cancel(self) -> None:
+        """Cancel the call that the task makes now."""
         self._loop.call_soon_threadsafe(self._cancel)
 
     def _cancel(self) -> None:
@@ -165,6 +168,7 @@ class _TaskActor(Actor):
             self._task.cancel()
 
     def end(self) -> None:
+        """End the task after the calls that were given."""
         self._put(None)
         self._ended.result(GIVE_UP)
 
@@ -173,7 +177,8 @@ class _TaskActor(Actor):
         assert self._task is not None
         while (item := await self._calls.get()) is not None:
             call, done = item
-            done.set_running_or_notify_cancel()
+            if not done.set_running_or_notify_cancel():
+                continue
             self._busy = True
             try:
                 done.set_result(await made(call))
@@ -210,7 +215,7 @@ class Tasks:
 
     def actor(self) -> Actor:
         """Return a new task."""
-        return _TaskActor(self._loop)
+        return TaskActor(self._loop)
 
     def end(self) -> None:
         """Stop the loop."""

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lock.lock_like import take_turn
+from tests.objects.awaited import take_turn
 from tests.support.patience import GIVE_UP
 from tests.support.servers import wait_until
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.cli.cli_process import ENVIRON
-from tests.lock.lock_like import OF_ONE_KEY
+from tests.objects.awaited import OF_ONE_KEY
 from tests.support.renewal import renews_soon
 from tests.support.servers import wait_until
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from subprocess import CompletedProcess
 
     import redis
-    from tests.lock.lock_like import Kind
+    from tests.objects.kinds import Kind
 
     from interlock import Client, Lock
 

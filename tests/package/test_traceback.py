@@ -12,7 +12,6 @@ from tests.support.address import free_port
 
 import interlock.asyncio
 from interlock import InterlockError
-from interlock._traceback import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -34,15 +33,6 @@ def test_no_frame_of_redis_py_is_shown() -> None:
     assert "redis/connection.py" not in text
     assert text.count("/src/interlock/") <= 2
     assert error.__cause__ is None
-
-
-def test_a_cause_becomes_a_note() -> None:
-    """A note tells the cause if the message does not."""
-    error = InterlockError("it failed")
-    error.__cause__ = OSError("the disk is full")
-    shorten(error)
-    assert error.__cause__ is None
-    assert error.__notes__ == ["caused by OSError: the disk is full"]
 
 
 def test_the_error_of_a_users_code_stays() -> None:
@@ -75,16 +65,9 @@ async def _waits_for_a_notification(client: interlock.asyncio.Client) -> None:
 
 WAITS: dict[str, Callable[[Any], Awaitable[object]]] = {
     "lock": _enters(lambda client: client.lock("x")),
-    "lock-acquire": lambda client: client.lock("x").acquire(),
-    "lock-trying": _enters(lambda client: client.lock("x").trying(timeout=30)),
-    "fair": _enters(lambda client: client.fair_lock("x")),
     "semaphore": _enters(lambda client: client.semaphore("none", permits=0)),
-    "semaphore-acquire": lambda client: client.semaphore("none", permits=0).acquire(),
     "permit": lambda client: client.leased_semaphore("permit").acquire(),
-    "permit-try": lambda client: client.leased_semaphore("permit").try_acquire(1, 30),
     "limited": _enters(lambda client: client.limited("one", 1)),
-    "latch": lambda client: client.count_down_latch("latch", count=1).wait(),
-    "event": lambda client: client.event("event").wait(),
     "barrier": lambda client: client.barrier("barrier", 2).wait(),
     "condition": _waits_for_a_notification,
 }

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.lock.lock_like import Kind, Stage
+from tests.objects.awaited import Stage
+from tests.objects.kinds import Kind
 
 if TYPE_CHECKING:
-    from tests.lock.lock_like import Face
+    from tests.objects.awaited import Face
     from tests.support.servers import ReplicatedServers
 
 LOCK = Kind("lock", lambda client, name, **options: client.lock(name, **options))

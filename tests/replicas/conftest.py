@@ -13,7 +13,7 @@ from tests.support.servers import ReplicatedServers, binaries
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-    from tests.lock.lock_like import Face
+    from tests.objects.awaited import Face
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lock.lock_like import KINDS, renewed, until
+from tests.objects.awaited import KINDS, renewed, until
 from tests.replicas.bed import PROMPT, Bed
 from tests.support.binary import main_version
 from tests.support.proxy import FaultProxy
@@ -21,7 +21,8 @@ from interlock.options import ReplicaPolicy
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from tests.lock.lock_like import Face, Kind
+    from tests.objects.awaited import Face
+    from tests.objects.kinds import Kind
     from tests.support.servers import ReplicatedServers
 
 PATIENCE = 0.3

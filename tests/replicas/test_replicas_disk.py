@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lock.lock_like import until
+from tests.objects.awaited import until
 from tests.support.servers import RedisServer, ReplicatedServers, binaries
 
 import interlock
@@ -14,7 +14,7 @@ from interlock import ReplicationError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.lock.lock_like import Face
+    from tests.objects.awaited import Face
 
     from interlock.options import ReplicaPolicy
 

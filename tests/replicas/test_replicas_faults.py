@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lock.lock_like import until
+from tests.objects.awaited import until
 from tests.replicas.bed import PROMPT, Bed
 from tests.support.holding import acquires
 from tests.support.proxy import FaultProxy, command, drop_reply

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from redis.crc import key_slot
-from tests.lock.lock_like import until
+from tests.objects.awaited import until
 from tests.support.patience import GIVE_UP
 from tests.support.servers import ClusterServers, SentinelServers
 
@@ -14,7 +14,7 @@ import interlock
 from interlock import ReplicationError
 
 if TYPE_CHECKING:
-    from tests.lock.lock_like import Face
+    from tests.objects.awaited import Face
     from tests.support.servers import RedisServer
 
 

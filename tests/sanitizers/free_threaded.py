@@ -94,7 +94,7 @@ def watch(*arguments: str) -> int:
             f"die_after_fork=0 external_symbolizer_path={shutil.which('llvm-symbolizer-19')}"
         )
         # There, each thread has an ident of its own.
-        new = "tests/lock/test_lock_threads.py::test_new_threads_are_new_owners"
+        new = "tests/objects/alone/test_threads.py::test_new_threads_are_new_owners"
         command = [sys.executable, "-m", "pytest", "-o", "timeout=1200", "--deselect", new]
         environment = {**os.environ, "TSAN_OPTIONS": options}
         done = subprocess.run([*command, *arguments], env=environment, check=False)

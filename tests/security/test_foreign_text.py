@@ -18,7 +18,7 @@ from interlock.options import Options
 
 if TYPE_CHECKING:
     import redis
-    from tests.lock.lock_like import Face
+    from tests.objects.awaited import Face
 
 EVIL = "\x1b]0;owned\x07\r\nERROR root forged \N{RIGHT-TO-LEFT OVERRIDE}\N{ZERO WIDTH SPACE}\x9b2J"
 TRIES = 30

@@ -11,7 +11,7 @@ import interlock
 
 if TYPE_CHECKING:
     import redis
-    from tests.lock.lock_like import Face
+    from tests.objects.awaited import Face
 
 
 async def test_names_of_auxiliary_keys(

@@ -19,7 +19,7 @@ from interlock._links.urls import open_url
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.lock.lock_like import Face
+    from tests.objects.awaited import Face
 
 PATIENCE = 8.0
 """Seconds for a call that has half a second, on a machine that stalls."""

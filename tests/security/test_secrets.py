@@ -13,7 +13,7 @@ from tests.faces.face_calls import call, told
 from interlock import InterlockError
 
 if TYPE_CHECKING:
-    from tests.lock.lock_like import Face
+    from tests.objects.awaited import Face
 
 SECRET = "hunter2-and-more"
 URLS = (

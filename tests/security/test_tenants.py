@@ -19,7 +19,7 @@ from interlock._core.insight.card import CARD, INDEX
 from interlock.cli import main
 
 if TYPE_CHECKING:
-    from tests.lock.lock_like import Face
+    from tests.objects.awaited import Face
     from tests.support.servers import RedisServer
 
 WRONG = ["", "{acme}:", "acme{", "a b", "acme*", "a[b]", "a\\b", "a\n", b"acme:", 7, True, "\ud800"]

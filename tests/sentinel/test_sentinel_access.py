@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis.asyncio.sentinel
 import redis.sentinel
-from tests.lock.lock_like import queued
+from tests.objects.awaited import queued
 from tests.sentinel.small import SERVICE, knows, sentinel_of
 from tests.support.servers import RedisServer, main_binary
 
 from interlock import ConfigError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from tests.lock.lock_like import Stage
+    from tests.objects.awaited import Stage
     from tests.support.servers import SentinelServers
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "topologies.md"

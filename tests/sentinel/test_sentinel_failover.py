@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import until
+from tests.objects.awaited import until
 from tests.sentinel.small import SERVICE, knows, sentinel_of
 from tests.support.patience import let_others_run
 from tests.support.servers import ReplicatedServers, reach_replicas
@@ -16,7 +16,7 @@ from interlock._core.model.names import condition_key
 from interlock._core.model.tokens import EPOCH_BITS
 
 if TYPE_CHECKING:
-    from tests.lock.lock_like import Stage
+    from tests.objects.awaited import Stage
     from tests.support.servers import SentinelServers
 
 AFTER_PROMOTION = 10.0

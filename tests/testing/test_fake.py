@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.lock.lock_like import resting, take_turn, until
+from tests.objects.awaited import resting, take_turn, until
 from tests.support.doings import DOINGS, two_clients
 from tests.support.holding import takes_turn
 from tests.support.patience import GIVE_UP, wait_until

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from tests.lock.lock_like import take_turn
+from tests.objects.awaited import take_turn
 from tests.support.doings import DOINGS, two_clients
 from tests.support.patience import wait_until
 from tests.support.scripts import SENT

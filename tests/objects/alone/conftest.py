@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.lock.lock_like import Kind, stage_of
+from tests.objects.awaited import stage_of
+from tests.objects.kinds import Kind
 
 PLAIN = Kind("semaphore", lambda client, name, **options: client.semaphore(name, **options))
 LEASED = Kind("leased", lambda client, name, **options: client.leased_semaphore(name, **options))

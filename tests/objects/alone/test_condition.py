@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import threading
 import time
 from contextlib import suppress
@@ -11,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.core.making import make
-from tests.lock.children import Child
-from tests.lock.interrupting import Blow
-from tests.lock.lock_like import Kind, stage_of, until
+from tests.objects.awaited import stage_of, until
+from tests.objects.interrupting import Blow
+from tests.objects.kinds import Kind
 from tests.support.patience import wait_until
 
 import interlock
@@ -22,7 +21,7 @@ from interlock import HoldLostError, NotHeldError
 
 if TYPE_CHECKING:
     import redis
-    from tests.lock.lock_like import Owner, Stage
+    from tests.objects.awaited import Owner, Stage
     from tests.support.proxy import FaultProxy
 
 stage = stage_of(
@@ -104,47 +103,6 @@ async def test_the_lock_is_needed(stage: Stage) -> None:
         await owner.do(condition.wait, -2)
 
 
-@pytest.mark.parametrize("how", ["freeze", "cut"])
-@pytest.mark.parametrize("face", ["sync"], indirect=True)
-async def test_a_dead_waiter_swallows_nothing(stage: Stage, proxy: FaultProxy, how: str) -> None:
-    """A notification passes who does not listen; a frozen process has it when it goes on."""
-    code = """
-        with interlock.connect(url, lease=5) as client:
-            condition = client.condition("name")
-            with condition:
-                say("waits")
-                say(condition.wait())
-    """
-    condition = stage.lock(stage.client(lease=5))
-    with Child(code, proxy.url()) as child:
-        assert child.hear() == "waits"
-        await until(lambda: stage.redis.zcard(WAITING) == 1, 20, "it waits")
-        owner, waiting = await _wait(stage, condition)
-        speaker = stage.owner()
-        await speaker.do(condition.acquire)
-        if how == "freeze":
-            child.signal(signal.SIGSTOP)
-        else:
-            proxy.stop_accepting()
-            proxy.disconnect()
-        died = time.monotonic()
-        await until(lambda: _listen(stage) == (2 if how == "freeze" else 1), 20, "it is seen")
-        await speaker.do(condition.notify, 2 if how == "freeze" else 1)
-        await speaker.do(condition.release)
-        await _woken(owner, condition, waiting)
-        assert time.monotonic() - died < 5 + SLACK
-        if how == "freeze":
-            child.signal(signal.SIGCONT)
-        else:
-            proxy.start_accepting()
-        assert child.hear() == "True", "it cannot know whether it was notified"
-
-
-def _listen(stage: Stage) -> int:
-    """Return how many clients hear of the lock."""
-    return int(stage.redis.pubsub_numsub("interlock_waiting:{name}")[0][1])
-
-
 async def test_messages_are_not_needed(stage: Stage, proxy: FaultProxy) -> None:
     """Without any message a waiter goes on within 2 s."""
     proxy.drop_messages = True
@@ -167,18 +125,6 @@ async def test_a_lock_that_cannot_be_had_again(stage: Stage, proxy: FaultProxy) 
         await asyncio.wait_for(waiting, 30)
     assert isinstance(caught.value.__cause__, interlock.InterlockError)
     proxy.start_accepting()
-
-
-async def test_what_is_left(stage: Stage) -> None:
-    """Every key of a condition has a time to live, and none stays when nobody waits."""
-    condition = stage.lock(stage.client())
-    owner, waiting = await _wait(stage, condition)
-    keys = [key.decode() for key in stage.redis.scan_iter("interlock_*")]
-    assert WAITING in keys
-    assert all(0 < stage.redis.ttl(key) <= 3700 for key in keys if "client" not in key)
-    await _notify(stage.owner(), condition, 1)
-    await _woken(owner, condition, waiting)
-    assert stage.left_behind() == set()
 
 
 def test_a_lock_of_the_other_face_is_refused(redis_url: str) -> None:

@@ -1,20 +1,14 @@
-"""First come, first served: over threads, tasks, processes and clients.
-
-Some waiters are dead or have a skewed clock.
-"""
+"""A fair lock's queue, where waiters are dead, have a skewed clock, or where half of an entry is gone."""
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lock.children import Child
-from tests.lock.lock_like import kind_of, stage_of, until
-from tests.objects.alone.fair_places import LOCK, Places
+from tests.objects.alone.fair_places import LOCK, QUEUE, Places
 from tests.support.cards import own_keys
-from tests.support.proxy import command, drop_reply, drop_request
+from tests.support.child import Child
 from tests.support.servers import wait_until
 
 import interlock
@@ -22,10 +16,6 @@ import interlock.asyncio
 
 if TYPE_CHECKING:
     import redis
-    from tests.lock.lock_like import Stage
-    from tests.support.proxy import Action, FaultProxy
-
-fair = stage_of(kind_of("fair"))
 
 
 WAIT_IN_THREAD = """
@@ -49,8 +39,8 @@ time.time, time.time_ns = lambda: true_time() + SKEW, lambda: true_ns() + int(SK
 
 @pytest.fixture
 def places(redis_client: redis.Redis) -> Places:
-    """Give the queue as it is on the wire, where waiters may be silent for a second."""
-    return Places(redis_client, wait=1)
+    """Give the queue as it is on the wire."""
+    return Places(redis_client)
 
 
 def test_killed_waiters_delay_for_one_wait(redis_url: str, places: Places) -> None:
@@ -94,17 +84,73 @@ def test_clocks_of_clients_do_not_matter(redis_url: str, places: Places, skew: i
         assert skewed.end() == (0, "")
 
 
-@pytest.mark.parametrize("fault", [drop_request, drop_reply])
-async def test_a_waiter_that_cannot_leave_in_time(
-    proxy: FaultProxy, fair: Stage, fault: Action
-) -> None:
-    """If leaving fails, the waiter returns in time; its place is given back in the background."""
-    wire, owner = Places(fair.redis), fair.owner()
-    client = fair.client(proxy.url(), fair_wait=30)
-    wire.has("other")
-    # A waiter leaves when its time is over, whether or not the test has had its turn meanwhile.
-    proxy.on_request(command("EVALSHA", wire.leaving), fault)
-    assert not await asyncio.wait_for(owner.do(client.fair_lock(LOCK).acquire, timeout=2), 20)
-    assert proxy.fired, "it stood in the queue"
-    proxy.clear_rules()
-    await until(lambda: not wire.waiting and not wire.left, 5, "its place is given back")
+ODD = {
+    "a head without a deadline": (["x", "b"], {"b": 5.0}),
+    "deadlines without a list": ([], {"x": 500.0, "b": 5.0}),
+    "a deadline without a place": (["b"], {"x": 500.0, "b": 5.0}),
+    "our place without a deadline": (["b"], {}),
+    "nobody has a deadline": (["x", "y", "b", "z"], {}),
+    "our place twice": (["b", "x", "b"], {"b": 5.0}),
+    "another's place twice": (["x", "x", "b"], {"x": -1.0, "b": 5.0}),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_list_and_zset_out_of_step_stop_nobody(places: Places, odd: str) -> None:
+    """If half of an entry is missing, a waiter still gets a free lock at once.
+
+    Nothing of the entry is left in the end.
+    """
+    waiting, deadlines = ODD[odd]
+    if waiting:
+        places.redis.rpush(QUEUE, *waiting)
+    if deadlines:
+        places.set_left(**deadlines)
+    assert places.has("b")
+    assert places.release("b")
+    for left in places.waiting:
+        places.release(left)
+    assert not own_keys(places.redis)
+
+
+@pytest.mark.parametrize("how", ["release", "force_release", "leave"])
+def test_a_message_skips_the_dead(places: Places, how: str) -> None:
+    """Who frees the lock, or makes way for the next, tells the first who is alive."""
+    places.has("a")
+    for waiter in ("first", "dead", "b"):
+        places.acquire(waiter)
+    if how == "leave":
+        places.redis.delete(LOCK)
+        places.set_left(dead=-1)
+    else:
+        places.release("first")
+        places.set_left(dead=-1)
+    with places.told() as messages:
+        match how:
+            case "release":
+                places.release("a")
+            case "force_release":
+                places.force_release()
+            case _:
+                places.release("first")
+    assert messages == [("b", "0")]
+    assert places.waiting == ["b"]
+
+
+def test_longer_waits_shorten_nobody_elses(places: Places) -> None:
+    """When a waiter with a longer wait leaves or gets the lock, the others keep their places."""
+    places.has("a")
+    places.acquire("slow", wait=60)
+    places.acquire("b")
+    places.acquire("c", wait=60)
+    places.acquire("d")
+    places.release("slow", wait=60)
+    places.acquire("b")
+    places.release("a")
+    assert places.has("b")
+    places.release("b")
+    assert places.has("c", wait=60)
+    places.release("c", wait=60)
+    assert places.waiting == ["d"]
+    assert places.left["d"] > 0
+    assert places.has("d")

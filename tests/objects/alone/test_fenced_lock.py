@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import kind_of, stage_of
+from tests.objects.awaited import stage_of
+from tests.objects.kinds import named
 from tests.support.proxy import command, drop_reply, drop_request, duplicate
 
 if TYPE_CHECKING:
-    from tests.lock.lock_like import Owner, Stage
+    from tests.objects.awaited import Owner, Stage
     from tests.support.proxy import Action, FaultProxy
 
-stage = stage_of(kind_of("fenced"))
+stage = stage_of(named("fenced"))
 
 
 COUNTER = "redisson_lock_token:{name}"

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import kind_of, loss_of, renewed, stage_of, until
+from tests.objects.awaited import stage_of
+from tests.objects.kinds import named
 
-from interlock import ConfigError, HoldLostError, ReentryError
+from interlock import ConfigError, ReentryError
 
 if TYPE_CHECKING:
     import redis
-    from tests.lock.lock_like import Stage
+    from tests.objects.awaited import Stage
 
-stage = stage_of(kind_of("group"))
-
-
-VALUES = "abcdef"
+stage = stage_of(named("group"))
 
 
 async def test_the_order_of_values_does_not_matter(stage: Stage) -> None:
@@ -64,65 +61,6 @@ async def test_a_waiter_waits_for_its_values_only(stage: Stage) -> None:
     assert not waiting.done()
     await owners[0].do(first.release)
     assert await asyncio.wait_for(waiting, 20)
-
-
-async def test_losing_one_value_is_losing_all(stage: Stage) -> None:
-    """When an operator frees one value, the next renewal tells the loss of the hold.
-
-    Nothing of the hold is left.
-    """
-    client, owner = stage.client(lease=5, renewed="soon"), stage.owner()
-    lock = client.group_lock("g", ["a", "b"])
-    await owner.do(lock.acquire)
-    hold = await owner.do(lambda: lock.hold)
-    assert await stage.owner().do(stage.client().group_lock("g", ["b"]).force_release)
-    await until(lambda: "force-released" in loss_of(hold), 20, "it is told")
-    with pytest.raises(HoldLostError, match="force-released"):
-        await owner.do(lock.release)
-    await until(lambda: stage.left_behind() == set(), 20, "its other value ends")
-
-
-async def test_many_values(stage: Stage) -> None:
-    """A thousand values are one key and one round trip, renewed as one."""
-    client, owner = stage.client(renewed="soon"), stage.owner()
-    lock = client.group_lock("g", [f"value {number}" for number in range(1000)])
-    await owner.do(lock.acquire)
-    hold = await owner.do(lambda: lock.hold)
-    assert stage.redis.hlen("g") == 3000
-    await renewed(hold)
-    assert hold.valid
-    assert await owner.do(lock.owned)
-    await owner.do(lock.release)
-    assert stage.left_behind() == set()
-
-
-async def test_random_subsets(stage: Stage) -> None:
-    """Many owners of three clients take random values.
-
-    Each value has one owner at a time, and all owners finish.
-    """
-    draw, clients = random.Random(7), [stage.client() for _ in range(3)]
-    inside, entries = dict.fromkeys(VALUES, 0), 0
-
-    async def work(number: int) -> None:
-        nonlocal entries
-        owner, client = stage.owner(), clients[number % 3]
-        for _ in range(3):
-            values = draw.sample(VALUES, draw.randint(1, 4))
-            lock = client.group_lock("g", values)
-            await owner.do(lock.acquire)
-            for value in values:
-                inside[value] += 1
-            assert max(inside.values()) == 1
-            await owner.do(lock.locked)
-            for value in values:
-                inside[value] -= 1
-            entries += 1
-            await owner.do(lock.release)
-
-    await asyncio.wait_for(asyncio.gather(*map(work, range(12))), 60)
-    assert entries == 36
-    assert stage.left_behind() == set()
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,12 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import until
+from tests.objects.awaited import until
 
 from interlock import ConfigError, HoldLostError, NotHeldError
 
 if TYPE_CHECKING:
-    from tests.lock.lock_like import Stage
-    from tests.support.proxy import FaultProxy
+    from tests.objects.awaited import Stage
 
 
 async def _counts(owner: Any, semaphore: Any) -> tuple[int, int, int]:
@@ -98,17 +97,6 @@ CHANNEL = "redisson_sc:{name}"
 PERMANENT = 922337203685477
 JAVAS = bytes(range(240, 256))
 """The id of a permit that a Java process has."""
-
-
-async def test_leased_is_two_round_trips(proxy: FaultProxy, leased: Stage) -> None:
-    """Acquire and release of permits with leases are one EVALSHA each, however many permits."""
-    owner, semaphore = leased.owner(), leased.lock(leased.client(proxy.url(), card=False))
-    await owner.do(semaphore.try_set_permits, 9)
-    proxy.clear_record()
-    for number in (1, 9):
-        permit = await owner.do(semaphore.acquire, number)
-        await owner.do(semaphore.release, permit)
-    assert [request.args[0] for request in proxy.record] == [b"EVALSHA"] * 4
 
 
 async def test_expired_permits_of_java_come_back(leased: Stage) -> None:

@@ -6,12 +6,12 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lock.lock_like import until
+from tests.objects.awaited import until
 
 from interlock import ConfigError, LatchDeletedError
 
 if TYPE_CHECKING:
-    from tests.lock.lock_like import Stage
+    from tests.objects.awaited import Stage
 
 TOTAL, LEASES = "interlock_semaphore_total:{name}", "{name}:timeout"
 

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from typing import TYPE_CHECKING
 
 import pytest
 import redis
-from tests.lock.lock_like import Kind, stage_of, until
 from tests.objects.alone.read_write_wire import Wire
+from tests.objects.awaited import stage_of, until
+from tests.objects.kinds import Kind
 from tests.support.cards import own_keys
 from tests.support.proxy import command, drop_request, swallow_reply
 
-import interlock
-import interlock.asyncio
-from interlock import HoldLostError, ServerUnavailableError, UpgradeError
+from interlock import HoldLostError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import redis
-    from tests.lock.lock_like import Stage
+    from tests.objects.awaited import Stage
     from tests.support.proxy import Action, FaultProxy
 
 rw = stage_of(
@@ -58,25 +56,6 @@ async def test_a_writer_that_stops_reading(rw: Stage, wire: Wire) -> None:
     assert wire.heard() == []
     await owner.do(lock.write.release)
     assert wire.heard() == ["1"]
-
-
-async def test_uncontended_is_one_round_trip_each(proxy: FaultProxy, rw: Stage) -> None:
-    """Acquire and release of either side, re-entry and downgrade take one EVALSHA each.
-
-    An upgrade takes none.
-    """
-    owner, lock = rw.owner(), rw.lock(rw.client(proxy.url(), card=False))
-    await owner.do(lock.read.locked)
-    proxy.clear_record()
-    calls = (lock.write.acquire, lock.write.acquire, lock.read.acquire, lock.write.release)
-    for call in (*calls, lock.write.release, lock.read.release):
-        await owner.do(call)
-    assert [request.args[0] for request in proxy.record] == [b"EVALSHA"] * 6
-    proxy.clear_record()
-    await owner.do(lock.read.acquire)
-    with pytest.raises(UpgradeError):
-        await owner.do(lock.write.acquire)
-    assert len(proxy.record) == 1
 
 
 async def test_force_release_is_of_one_side(rw: Stage, wire: Wire) -> None:
@@ -137,74 +116,3 @@ async def test_reading_after_a_try_that_came_to_nothing(
     assert wire.hash() == {"mode": "read", reader: "1"}
     await owner.do(lock.read.release)
     await until(lambda: rw.left_behind() == set(), 5, "nothing is left")
-
-
-SLACK = 8.0
-"""Seconds that a busy machine may take for next to nothing."""
-DEAD = "0a1b2c3d-60f2-4fd7-9a8c-5ad1e9f8a0ff:{}"
-
-
-async def _alive(wire: Wire, count: int) -> None:
-    """Wait until *count* readers have a lease; the server ends each by its own clock."""
-    await until(lambda: wire.alive() == count, 5, f"{count} are left")
-
-
-async def test_the_dead_do_not_count(rw: Stage, wire: Wire) -> None:
-    """Readers whose leases have ended do not count for a writer that waits.
-
-    It removes them, and leaves the living.
-    """
-    client, other = rw.client(), rw.client()
-    lock, owner, writer = rw.lock(other), rw.owner(), rw.owner()
-    for number in range(5):
-        wire.java_reads(50, DEAD.format(number))
-    rw.redis.pexpire("name", 120_000)
-    await _alive(wire, 0)
-    await owner.do(lock.read.acquire, lease=60)
-    holder = (await owner.do(lambda: lock.read.hold)).holder
-    waiting = asyncio.create_task(writer.do(rw.lock(client).write.acquire, timeout=60))
-    await until(lambda: wire.hash() == {"mode": "read", holder: "1"}, 2 * SLACK, "gone")
-    assert not waiting.done()
-    await owner.do(lock.read.release)
-    assert await waiting
-    await writer.do(rw.lock(client).write.release)
-    assert rw.left_behind() == set()
-
-
-def test_readers_see_no_half_written_thing(redis_url: str, redis_client: redis.Redis) -> None:
-    """Readers see whole what writers change in two steps, and no change is lost.
-
-    Writers come down to look at their change.
-    """
-    together = [interlock.connect(redis_url) for _ in range(4)]
-    state, failures = {"left": 0, "right": 0}, list[BaseException]()
-
-    def work(number: int) -> None:
-        lock = together[number % 4].read_write_lock("name")
-        try:
-            for turn in range(12):
-                if (number + turn) % 4:
-                    with lock.read:
-                        assert state["left"] == state["right"]
-                        continue
-                with lock.write:
-                    state["left"] += 1
-                    seen = state["left"]
-                    together[0].lock("other").locked()
-                    state["right"] += 1
-                    lock.read.acquire()
-                assert state["left"] == state["right"] == seen
-                lock.read.release()
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for client in together:
-        client.close()
-    assert failures == []
-    assert state == {"left": 48, "right": 48}
-    assert not own_keys(redis_client)

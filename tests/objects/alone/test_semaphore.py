@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.interrupting import Blow
-from tests.lock.lock_like import until
+from tests.objects.awaited import until
 from tests.support.cards import own_keys
-from tests.support.patience import wait_until
 from tests.support.proxy import FaultProxy, command, drop_request, swallow_reply
 
 import interlock
@@ -19,14 +16,8 @@ import interlock.asyncio
 from interlock import MisuseWarning, ServerUnavailableError, WrongTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import redis
-    from tests.lock.lock_like import Stage
-
-
-BAD_NUMBERS = [(0, ValueError), (-1, ValueError), (2**31, ValueError), (1.0, TypeError)]
-BAD_NUMBERS += [("1", TypeError), (True, TypeError), (None, TypeError)]
+    from tests.objects.awaited import Stage
 
 
 async def test_trouble_at_the_end_does_not_mask_the_bodys(plain: Stage) -> None:
@@ -43,34 +34,6 @@ async def test_trouble_at_the_end_does_not_mask_the_bodys(plain: Stage) -> None:
         await owner.do(plain.face.leave, semaphore)
 
 
-@pytest.mark.parametrize(("number", "error"), BAD_NUMBERS, ids=lambda value: repr(value)[:12])
-@pytest.mark.parametrize(
-    "call", ["acquire", "release", "release_if_exists", "try_set_permits", "add_permits"]
-)
-async def test_bad_numbers_change_nothing(
-    plain: Stage, call: str, number: Any, error: type[Exception]
-) -> None:
-    """A number of permits that cannot be raises a clear error before anything is sent."""
-    owner, semaphore = plain.owner(), plain.lock(plain.client())
-    await owner.do(semaphore.try_set_permits, 3)
-    if call == "add_permits" and number == -1 and not isinstance(number, bool):
-        return  # takes one away
-    if call == "try_set_permits" and number == 0 and isinstance(number, int):
-        number = -1  # none is a number of permits to begin with
-    with pytest.raises(error, match="permits"):
-        await owner.do(getattr(semaphore, call), number)
-    assert plain.redis.get("name") == b"3"
-
-
-async def test_a_prefix_is_heeded(plain: Stage) -> None:
-    """Key and channel have the prefix."""
-    owner, client = plain.owner(), plain.client(prefix="app:")
-    await owner.do(plain.lock(client).release)
-    keys = {key.rsplit(":", 2 if "latch" in key else 1)[0] for key in own_keys(plain.redis)}
-    assert keys == {"app", "redisson_unlock_latch:{app:name}"}
-    assert plain.redis.get("app:name") == b"1"
-
-
 def test_close_leaves_what_no_block_has(redis_url: str, redis_client: redis.Redis) -> None:
     """Another client may release what `acquire` took, so a close does not."""
     with interlock.connect(redis_url) as client:
@@ -79,12 +42,6 @@ def test_close_leaves_what_no_block_has(redis_url: str, redis_client: redis.Redi
         with semaphore, semaphore.trying(2):
             semaphore.acquire()
     assert redis_client.get("name") == b"4"
-
-
-def sent(stage: Stage) -> int:
-    """Return how many scripts the server has run."""
-    stats = stage.redis.info("commandstats")
-    return sum(stats.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("eval", "evalsha"))
 
 
 async def test_a_number_of_java_is_not_guessed(plain: Stage) -> None:
@@ -124,56 +81,6 @@ async def test_the_first_wait_for_a_missing_one_says_so(plain: Stage, kind: str)
     (warning,) = told
     assert warning.category is MisuseWarning
     assert f"client.{kind}('name', permits=n)" in str(warning.message)
-
-
-async def test_a_single_try_after_the_server_has_closed_the_connection(
-    plain: Stage, proxy: FaultProxy
-) -> None:
-    """A server closes connections that were idle for long; a single try is made on a new one."""
-    owner, client = plain.owner(), plain.client(proxy.url())
-    for name, call in {
-        "semaphore": lambda: client.semaphore("a", permits=1, idle=60).acquire(timeout=0),
-        "leased": lambda: client.leased_semaphore("b", permits=1).try_acquire(),
-        "limited": lambda: client.limited("c", 1).acquire(timeout=0),
-        "latch": lambda: client.count_down_latch("d", count=1).wait(timeout=0),
-        "event": lambda: client.event("e").wait(timeout=0),
-    }.items():
-        await owner.do(client.lock("name").locked)
-        await asyncio.to_thread(proxy.disconnect)
-        assert bool(await owner.do(call)) == (name not in {"latch", "event"})
-    await plain.close(client)
-
-
-ALL = "interlock_semaphore_total:{name}"
-
-
-@pytest.mark.filterwarnings("ignore:semaphore .* are wanted together:interlock.MisuseWarning")
-async def test_latches_do_not_pile_up(plain: Stage) -> None:
-    """However many calls one object makes, the latch of one of them is left, and it expires."""
-    client = plain.client(command_timeout=0.6, outage_timeout=0.6)
-    owner, semaphore = plain.owner(), plain.lock(client)
-    await owner.do(semaphore.try_set_permits, 2)
-    for _ in range(15):
-        await owner.do(semaphore.acquire)
-        await owner.do(semaphore.release)
-        await owner.do(semaphore.add_permits, 1)
-        await owner.do(semaphore.try_set_permits, 9)
-        await owner.do(semaphore.acquire, 99, blocking=False)
-        await owner.do(semaphore.acquire)
-    assert len(own_keys(plain.redis)) <= 3
-    await until(lambda: own_keys(plain.redis) == {"name", ALL}, 10, "the last latch has expired")
-
-
-async def test_uncontended_is_two_round_trips(proxy: FaultProxy, plain: Stage) -> None:
-    """Acquire and release are one EVALSHA each, and a single try in vain is one."""
-    owner, semaphore = plain.owner(), plain.lock(plain.client(proxy.url(), card=False))
-    await owner.do(semaphore.try_set_permits, 1)
-    proxy.clear_record()
-    await owner.do(semaphore.acquire)
-    await owner.do(semaphore.release)
-    await owner.do(semaphore.acquire, timeout=5)
-    assert not await owner.do(semaphore.acquire, timeout=0)
-    assert [request.args[0] for request in proxy.record] == [b"EVALSHA"] * 4
 
 
 @pytest.mark.parametrize("call", ["release", "release_if_exists", "count_down"])
@@ -222,41 +129,55 @@ async def test_an_outage_that_is_too_long(plain: Stage, proxy: FaultProxy, call:
     assert plain.redis.get("name") == wanted
 
 
-PERMITS = 3
+@pytest.mark.parametrize("call", ["acquire", "release", "try_set_permits", "add_permits"])
+async def test_bad_numbers_change_nothing(plain: Stage, call: str) -> None:
+    """A number of permits that cannot be raises a clear error before anything is sent."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client())
+    await owner.do(semaphore.try_set_permits, 3)
+    for number, error in (
+        (2**31, ValueError),
+        (1.0, TypeError),
+        ("1", TypeError),
+        (True, TypeError),
+    ):
+        with pytest.raises(error, match="permits"):
+            await owner.do(getattr(semaphore, call), number)
+    assert plain.redis.get("name") == b"3"
 
 
-@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-@pytest.mark.parametrize("take", ["acquire", "drain", "leased"])
-def test_ctrl_c_anywhere_loses_no_permit(redis_url: str, take: str) -> None:
-    """Wherever Ctrl-C strikes before the caller has its permits, they are free again."""
-    with interlock.connect(redis_url, lease=60) as client:
-        plain, leased = client.semaphore("name"), client.leased_semaphore("leased")
-        plain.try_set_permits(PERMITS)
-        leased.try_set_permits(PERMITS)
+ALL = "interlock_semaphore_total:{name}"
 
-        calls: dict[str, Callable[[], object]] = {
-            "acquire": plain.acquire,
-            "drain": plain.drain_permits,
-            "leased": lambda: leased.acquire(lease=60),
-        }
-        call, semaphore = calls[take], leased if take == "leased" else plain
-        taken = PERMITS if take == "drain" else 1
 
-        def give_back(told: object) -> None:
-            if isinstance(told, interlock.Permit):
-                told.release()
-            elif told:
-                plain.release(taken)
+@pytest.mark.filterwarnings("ignore:semaphore .* are wanted together:interlock.MisuseWarning")
+async def test_latches_do_not_pile_up(plain: Stage) -> None:
+    """However many calls one object makes, the latch of one of them is left, and it expires."""
+    client = plain.client(command_timeout=0.6, outage_timeout=0.6)
+    owner, semaphore = plain.owner(), plain.lock(client)
+    await owner.do(semaphore.try_set_permits, 2)
+    for _ in range(15):
+        await owner.do(semaphore.acquire)
+        await owner.do(semaphore.release)
+        await owner.do(semaphore.add_permits, 1)
+        await owner.do(semaphore.try_set_permits, 9)
+        await owner.do(semaphore.acquire, 99, blocking=False)
+        await owner.do(semaphore.acquire)
+    assert len(own_keys(plain.redis)) <= 3
+    await until(lambda: own_keys(plain.redis) == {"name", ALL}, 10, "the last latch has expired")
 
-        give_back(call())  # the server knows the scripts from now on
-        blow = Blow(1, returns=False)
-        while blow.struck:
-            told: object = None
-            with contextlib.suppress(KeyboardInterrupt), blow:
-                told = call()
-            give_back(told)
-            wait_until(
-                lambda: semaphore.available_permits() == PERMITS, 5, f"{blow} loses no permit"
-            )
-            blow = blow.next()
-        assert blow.at > 30
+
+async def test_a_single_try_after_the_server_has_closed_the_connection(
+    plain: Stage, proxy: FaultProxy
+) -> None:
+    """A server closes connections that were idle for long; a single try is made on a new one."""
+    owner, client = plain.owner(), plain.client(proxy.url())
+    for name, call in {
+        "semaphore": lambda: client.semaphore("a", permits=1, idle=60).acquire(timeout=0),
+        "leased": lambda: client.leased_semaphore("b", permits=1).try_acquire(),
+        "limited": lambda: client.limited("c", 1).acquire(timeout=0),
+        "latch": lambda: client.count_down_latch("d", count=1).wait(timeout=0),
+        "event": lambda: client.event("e").wait(timeout=0),
+    }.items():
+        await owner.do(client.lock("name").locked)
+        await asyncio.to_thread(proxy.disconnect)
+        assert bool(await owner.do(call)) == (name not in {"latch", "event"})
+    await plain.close(client)

@@ -6,7 +6,8 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from tests.lock.lock_like import kind_of, stage_of, until
+from tests.objects.awaited import stage_of, until
+from tests.objects.kinds import named
 from tests.support.cards import waited_channels
 
 from interlock import ConstantBackoff
@@ -14,11 +15,11 @@ from interlock import ConstantBackoff
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.lock.lock_like import Stage
+    from tests.objects.awaited import Stage
     from tests.support.proxy import FaultProxy
 
 
-stage = stage_of(kind_of("spin"))
+stage = stage_of(named("spin"))
 
 
 class Noted:
@@ -86,17 +87,6 @@ async def test_pauses_of_ones_own(stage: Stage) -> None:
     assert not await b.do(theirs.acquire, timeout=1)
     assert time.monotonic() - began >= 2
     assert (backoff.waits, backoff.given) == (2, 4)
-
-
-async def test_pauses_that_are_none(stage: Stage, proxy: FaultProxy) -> None:
-    """A back-off without any pause is no hot loop: the poll cap paces the tries."""
-    a, b = stage.owner(), stage.owner()
-    theirs = stage.lock(stage.client(proxy.url()), backoff=Noted())
-    await b.do(theirs.locked)
-    await a.do(stage.lock(stage.client()).acquire)
-    proxy.clear_record()
-    assert not await b.do(theirs.acquire, timeout=0.5)
-    assert proxy.commands["EVALSHA"] <= 10
 
 
 async def test_plain_and_spin_locks_of_one_name_exclude_each_other(stage: Stage) -> None:

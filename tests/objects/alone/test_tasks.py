@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lock.lock_like import until
+from tests.objects.awaited import until
 from tests.support.cards import waited_channels
 from tests.support.holding import acquires
 from tests.support.patience import forever, wait_until

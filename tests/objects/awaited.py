@@ -1,23 +1,19 @@
-"""The parts of every case about lock-likes: kinds, the two faces, and owners that act in turn.
+"""A stage for cases that are coroutines: the two faces, and owners that act in turn.
 
-A case is written once, as an async function over a `Stage`. An owner of the sync face is a thread
-of its own, one of the asyncio face a task of its own. `Owner.do` makes one call as that owner, and
-returns what came of it.
+An owner of the sync face is a thread of its own, one of the asyncio face a task of its own in the
+loop of the test. `Owner.do` makes one call as that owner, and returns what came of it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import inspect
-import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 import redis
 from tests.objects.kinds import named
-from tests.objects.worlds import ThreadActor
+from tests.objects.worlds import TaskActor, ThreadActor
 from tests.support.cards import own_keys
 from tests.support.patience import given
 from tests.support.renewal import grown, renews_soon
@@ -28,111 +24,32 @@ import interlock.asyncio
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from tests.support.proxy import FaultProxy
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One object.
-
-    Attributes:
-        name: for the test's id.
-        make: from a client, a name and the options of a factory to the object.
-        reentrant: whether its owner may take it again.
-        servers: how many independent ones it takes; *make* is given a client of each.
-        tickets: whether a hold can be handed over to another process.
-        fenced: whether its holds have tokens, whose counter stays.
-    """
-
-    name: str
-    make: Callable[..., Any]
-    reentrant: bool = True
-    servers: int = 1
-    tickets: bool = False
-    fenced: bool = False
-
-    def keeps(self, name: str) -> set[str]:
-        """Return the keys that stay when the lock *name* is free."""
-        return {f"redisson_lock_token:{{{name}}}"} if self.fenced else set()
-
-
-def _like(name: str) -> Kind:
-    """Return the lock-like *name* of tests/objects."""
-    row = named(name)
-
-    def make(clients: Any, name: str, **options: Any) -> Any:
-        return row.make(clients if row.servers > 1 else [clients], name, **options)
-
-    return Kind(name, make, row.reentrant, row.servers, row.tickets, row.fenced)
+    from tests.objects.kinds import Kind
+    from tests.objects.worlds import Actor
 
 
 KINDS = [
-    *map(_like, ("lock", "lock-once", "fair", "fenced", "spin", "write", "group", "multi", "red"))
+    *map(named, ("lock", "lock-once", "fair", "fenced", "spin", "write", "group", "multi", "red"))
 ]
 """Lock-likes that one owner at a time holds."""
-READ = _like("read")
-ON_ONE_SERVER = [kind for kind in KINDS if kind.servers == 1]
-OF_ONE_KEY = [kind for kind in (*ON_ONE_SERVER, READ) if kind.reentrant]
+OF_ONE_KEY = [kind for kind in (*KINDS, named("read")) if kind.servers == 1 and kind.reentrant]
 """What one server keeps, and its owner may take again."""
 
 
-class Owner(Protocol):
+class Owner:
     """Somebody who holds locks: a thread or a task of its own."""
+
+    def __init__(self, actor: Actor) -> None:
+        """Let *actor* make the calls."""
+        self._actor = actor
 
     async def do(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Make one call as this owner; return its result or raise its exception."""
-        ...
-
-    async def end(self) -> None:
-        """End the thread or task."""
-        ...
-
-
-class _ThreadOwner:
-    def __init__(self) -> None:
-        self._actor = ThreadActor()
-
-    async def do(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return await asyncio.wrap_future(self._actor.start(call, *args, **kwargs))
 
     async def end(self) -> None:
-        self._actor.end()
-
-
-async def answer(call: Callable[[], Any], done: asyncio.Future[Any]) -> None:
-    """Make *call*, and tell *done* what came of it."""
-    try:
-        result = call()
-        if inspect.isawaitable(result):
-            result = await result
-    except Exception as error:
-        if not done.done():
-            done.set_exception(error)
-    else:
-        if not done.done():
-            done.set_result(result)
-
-
-class _TaskOwner:
-    def __init__(self) -> None:
-        self._calls: asyncio.Queue[tuple[Callable[[], Any], asyncio.Future[Any]] | None]
-        self._calls = asyncio.Queue()
-        self._task = asyncio.create_task(self._serve())
-
-    async def do(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        done = asyncio.get_running_loop().create_future()
-        self._calls.put_nowait((functools.partial(call, *args, **kwargs), done))
-        return await done
-
-    async def end(self) -> None:
-        self._calls.put_nowait(None)
-        await self._task
-
-    async def _serve(self) -> None:
-        while (item := await self._calls.get()) is not None:
-            await answer(*item)
-            # What the call returned may be waited for to be collected.
-            del item
+        """End the thread or task."""
+        await asyncio.to_thread(self._actor.end)
 
 
 class Face:
@@ -144,7 +61,7 @@ class Face:
 
     def owner(self) -> Owner:
         """Return a new owner."""
-        return _TaskOwner() if self.is_async else _ThreadOwner()
+        return Owner(TaskActor(asyncio.get_running_loop()) if self.is_async else ThreadActor())
 
     def enter(self, lock: Any) -> Any:
         """Do what a ``with`` statement does first."""
@@ -163,9 +80,6 @@ class Face:
         """
         result = call()
         return await result if inspect.isawaitable(result) else result
-
-    async def end(self) -> None:
-        """End what the owners ran in."""
 
 
 class Stage:
@@ -227,13 +141,13 @@ class Stage:
             return self.kind.make([client, *self._clients[client]], name, **options)
         return self.kind.make(client, name, **options)
 
-    def left_behind(self, name: str = "name") -> set[str]:
-        """Return the keys on any server that should not be there while *name* is free."""
+    def left_behind(self) -> set[str]:
+        """Return the keys that should not be there while all is free: not counters of tokens."""
         keys = own_keys(self.redis)
         for url in self._others:
             with redis.Redis.from_url(url) as other:
                 keys |= own_keys(other)
-        return keys - self.kind.keeps(name)
+        return {key for key in keys if "token" not in key}
 
     async def waits(self, count: int = 1) -> None:
         """Wait until *count* owners queue in the clients made here.
@@ -261,7 +175,6 @@ class Stage:
                 errors.append(error)
         for owner in self._owners:
             await owner.end()
-        await self.face.end()
         if errors:
             raise ExceptionGroup("clients that could not be closed", errors)
 
@@ -278,11 +191,6 @@ def stage_of(kind: Kind) -> Any:
         await set_up.end()
 
     return stage
-
-
-def kind_of(name: str) -> Kind:
-    """Return the kind *name* of those that the generic cases run over."""
-    return next(kind for kind in KINDS if kind.name == name)
 
 
 async def until(condition: Callable[[], Any], timeout: float, what: str) -> None:
@@ -371,18 +279,6 @@ def take_turn(lock: Any, timeout: float = 30) -> bool:
     return True
 
 
-def loss_of(hold: Any) -> str:
-    """Return what is said of the loss of *hold*; nothing while it lasts.
-
-    The reason comes a round trip after the loss.
-    """
-    try:
-        hold.ensure()
-    except interlock.HoldLostError as error:
-        return str(error)
-    return ""
-
-
 def grows(server: redis.Redis, key: str) -> Callable[[], bool]:
     """Return a question: has what is left of *key*'s lease grown since it was asked last?"""
     left = server.pttl(key)
@@ -393,17 +289,6 @@ def grows(server: redis.Redis, key: str) -> Callable[[], bool]:
         return left > before
 
     return ask
-
-
-async def sent_in(proxy: FaultProxy, seconds: float) -> float:
-    """Let waiters and renewals send for *seconds*; return how long it was.
-
-    *proxy* has counted what they sent.
-    """
-    proxy.clear_record()
-    began = time.monotonic()
-    await asyncio.sleep(seconds)  # what is sent in real time is counted
-    return time.monotonic() - began
 
 
 async def renewed(*holds: Any, timeout: float = 20.0) -> None:

@@ -1,0 +1,120 @@
+"""What is particular to threads: Ctrl-C, threads that die holding, thread ids that come again."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.objects.interrupting import Blow, interrupt_after
+from tests.objects.kinds import named
+from tests.support.cards import own_keys, waited_channels
+from tests.support.servers import wait_until
+
+import interlock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import redis
+
+    from interlock import Client
+
+pytestmark = pytest.mark.usefixtures("patient")
+"""Short tries come by the hundred here: a machine that stalls for a moment is no silent server."""
+
+LEASE = 3.0
+"""Seconds: short, and yet a renewed hold outlives a machine that stalls for a second."""
+AT_ONCE = 20.0
+"""Seconds that a busy machine may take. A waiter that was not woken sees a longer lease end."""
+
+
+@pytest.fixture
+def client(redis_url: str) -> Iterator[Client]:
+    """Give a client with short leases."""
+    with interlock.connect(redis_url, lease=LEASE) as client:
+        yield client
+
+
+@pytest.fixture
+def other(redis_url: str) -> Iterator[Client]:
+    """Give another client, as another process would have one."""
+    with interlock.connect(redis_url) as client:
+        yield client
+
+
+def _in_thread(work: Callable[[], object], name: str = "worker") -> None:
+    thread = threading.Thread(target=work, name=name)
+    thread.start()
+    thread.join()
+
+
+def test_ctrl_c_ends_a_wait(client: Client, other: Client, redis_client: redis.Redis) -> None:
+    """A waiting acquire raises KeyboardInterrupt at once, and leaves no lock and no waiter.
+
+    The client can be used as before.
+    """
+    other.lock("name").acquire()
+    lock = client.lock("name")
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), interrupt_after(0.3):
+        lock.acquire()
+    assert time.monotonic() - started < AT_ONCE
+    assert lock.hold is None
+    wait_until(lambda: not waited_channels(redis_client), 5, "nobody listens any more")
+    other.lock("name").release()
+    assert lock.acquire(timeout=0)
+    lock.release()
+    assert not own_keys(redis_client)
+
+
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+@pytest.mark.parametrize(
+    "name", ["lock", *(pytest.param(name, marks=pytest.mark.rest) for name in ("fair", "write"))]
+)
+def test_ctrl_c_anywhere_in_a_wait(redis_url: str, name: str) -> None:
+    """Wherever Ctrl-C strikes in a waiting acquire, it leaves nothing in the way of the next.
+
+    If it strikes between two steps of the driver, a place in the queue goes at its deadline.
+    """
+    blow = Blow(1)
+    with (
+        interlock.connect(redis_url, fair_wait=1) as ours,
+        interlock.connect(redis_url, fair_wait=1) as other,
+    ):
+        lock, theirs = (named(name).make(client, "name") for client in (ours, other))
+        theirs.acquire()
+        while blow.struck:
+            with contextlib.suppress(KeyboardInterrupt), blow:
+                lock.acquire(timeout=0.01)
+            assert lock.hold is None
+            theirs.release()
+            assert lock.acquire(timeout=5), f"{blow} left a dead waiter in front"
+            lock.release()
+            assert theirs.acquire(timeout=5)
+            blow = blow.next()
+    assert blow.at > 60
+
+
+def test_new_threads_are_new_owners(client: Client) -> None:
+    """Hundreds of threads with reused idents never enter what a dead one held."""
+    idents: list[int | None] = []
+    taken: list[bool] = []
+
+    def hold() -> None:
+        idents.append(threading.get_ident())
+        client.lock("name").acquire(lease=100)
+
+    def try_it() -> None:
+        idents.append(threading.get_ident())
+        lock = client.lock("name")
+        taken.append(lock.acquire(timeout=0) or lock.owned() or lock.hold is not None)
+
+    _in_thread(hold)
+    for _ in range(300):
+        _in_thread(try_it)
+    assert len(set(idents)) < len(idents), "the interpreter did use idents again"
+    assert taken == [False] * 300
+    assert client.lock("name").locked()
