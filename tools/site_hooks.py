@@ -25,6 +25,10 @@ NOT_SIMPLE = re.compile(
 )
 NOT_OURS = ("open(", "contextlib.closing(")
 """What a ``with`` statement enters that is the same for tasks."""
+CELL = re.compile(r"<t[dh]\b.*?</t[dh]>", re.DOTALL)
+CODE = re.compile(r"<code>.*?</code>", re.DOTALL)
+JOINT = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[\w)*])(?=[(.={])|(?<=[_/:,])(?=\w)")
+"""Where a long name may go on in the next line."""
 CHANGELOG_MARK = "<!-- CHANGELOG.md -->"
 COMMANDS_MARK = "<!-- COMMANDS -->"
 OPENS = re.compile(r"^with interlock\.connect\(|enter_context\(interlock\.connect\(", re.MULTILINE)
@@ -182,6 +186,21 @@ def with_commands(markdown: str) -> str:
         return markdown
     commands = runpy.run_path(str(Path(__file__).with_name("commands.py")))
     return markdown.replace(COMMANDS_MARK, commands["sections"]())
+
+
+def with_joints(found: re.Match[str]) -> str:
+    """Return the cell *found* of a table with places where a narrow window may wrap its code."""
+
+    def wrapped(code: re.Match[str]) -> str:
+        parts = re.split(r"(<[^>]*>|&\w+;|&#\d+;)", code[0].replace(r"\|", "|"))
+        return "".join(each if odd % 2 else JOINT.sub("<wbr>", each) for odd, each in enumerate(parts))
+
+    return CODE.sub(wrapped, found[0])
+
+
+def on_post_page(output: str, **_: object) -> str:
+    """Return the finished page, whose tables fit a telephone; mkdocs calls this."""
+    return CELL.sub(with_joints, output)
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
