@@ -193,7 +193,9 @@ def with_joints(found: re.Match[str]) -> str:
 
     def wrapped(code: re.Match[str]) -> str:
         parts = re.split(r"(<[^>]*>|&\w+;|&#\d+;)", code[0].replace(r"\|", "|"))
-        return "".join(each if odd % 2 else JOINT.sub("<wbr>", each) for odd, each in enumerate(parts))
+        return "".join(
+            each if odd % 2 else JOINT.sub("<wbr>", each) for odd, each in enumerate(parts)
+        )
 
     return CODE.sub(wrapped, found[0])
 

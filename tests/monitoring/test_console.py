@@ -147,7 +147,7 @@ def test_everybody_can_read_it(
         page.get_by_role("link", name="invoices").wait_for()
         page.get_by_role("link", name="aaa").wait_for(state="detached")
         if scheme == "light":
-            page.set_viewport_size({"width": 520, "height": 480})
+            page.set_viewport_size({"width": 390, "height": 740})
             page.screenshot(path=pictures / "console-light.png")
     page.goto(f"{console}graph")
     page.get_by_text("Nobody is known to wait.").wait_for()
