@@ -27,7 +27,7 @@ NOT_OURS = ("open(", "contextlib.closing(")
 """What a ``with`` statement enters that is the same for tasks."""
 CELL = re.compile(r"<t[dh]\b.*?</t[dh]>", re.DOTALL)
 CODE = re.compile(r"<code>.*?</code>", re.DOTALL)
-JOINT = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[\w)*])(?=[(.={])|(?<=[_/:,])(?=\w)")
+JOINT = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[\w)*])(?=[(.{])|(?<=[_/:,])(?=\w)")
 """Where a long name may go on in the next line."""
 CHANGELOG_MARK = "<!-- CHANGELOG.md -->"
 COMMANDS_MARK = "<!-- COMMANDS -->"
