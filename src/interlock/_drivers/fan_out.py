@@ -40,10 +40,11 @@ class _Group:
     Attributes:
         connection: which has sent them, until their replies are read.
         running: locked while a thread makes them.
+        left: whether nobody waits for them any more: a thread sends nothing more then.
         answers: their replies.
     """
 
-    __slots__ = ("answers", "calls", "connection", "places", "pool", "running", "until")
+    __slots__ = ("answers", "calls", "connection", "left", "places", "pool", "running", "until")
 
     def __init__(self, pool: NodePool, until: float) -> None:
         self.pool, self.until = pool, until
@@ -51,7 +52,7 @@ class _Group:
         self.calls: list[Eval[object]] = []
         self.answers: Sequence[object] = ()
         self.connection: Connection | None = None
-        self.running = threading.Lock()
+        self.running, self.left = threading.Lock(), False
 
     def seconds(self) -> float:
         """Return the seconds that the calls have left."""
@@ -76,11 +77,15 @@ class _Group:
 
     def _run(self) -> None:
         try:
-            self.answers = self.pool.batch(self.calls, self.seconds())
+            self.answers = self.pool.batch(self.calls, self.seconds(), self._look)
         except InterlockError as error:
             self.answers = [error] * len(self.calls)
         finally:
             self.running.release()
+
+    def _look(self) -> None:
+        if self.left and clock.now() > self.until:
+            raise ServerUnavailableError("nobody waits for the reply any more")
 
     def read(self) -> None:
         """Read the replies, and give the connection back."""
@@ -98,6 +103,7 @@ class _Group:
 
     def leave(self) -> None:
         """Wait for the replies no longer than for a moment, and in a thread."""
+        self.until, self.left = min(self.until, clock.now() + MOMENT), True
         connection, self.connection = self.connection, None
         if connection is not None:
             try:
@@ -114,7 +120,8 @@ class _Group:
             self.pool.take_back(connection)
 
     def drop(self) -> None:
-        """Close the connection if a signal came before the replies were read."""
+        """Close the connection if a signal came before the replies were read; send nothing more."""
+        self.left, self.until = True, 0.0
         connection, self.connection = self.connection, None
         if connection is not None:
             self.pool.discard(connection)

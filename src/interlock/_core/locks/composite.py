@@ -273,7 +273,7 @@ class Composite(Lock):
 
     def free(self, hold: CompositeHold) -> Op[None]:
         """Release what the last try for *hold* has left, or soon leave that to the background."""
-        parts = [step.hold for step in hold.steps if step.hold is not None]
+        parts = [*hold.parts, *[step.hold for step in hold.steps if step.hold is not None]]
         left = [part for part in parts if part in part.lock.session.garbage.dead]
         yield from at_once([(part.lock.session, let_go(part)) for part in left], GRACE)
 

@@ -120,8 +120,9 @@ class MultiLock(Composite):
             if self.keep(hold):
                 return True
         hold.give_back()
-        # A single try has time for this, too: its connection may have been dead, or something that
-        # its own client has left was in the way. And a member that is asked alone tells of its key.
+        yield from self.free(hold)  # or its own parts would be in its way
+        # A single try has time for this, too: its connection may have been dead. And a member that
+        # is asked alone tells of its key.
         return (yield from self._in_turn(hold, deadline))
 
     def _in_turn(self, hold: CompositeHold, deadline: float) -> Op[bool]:
