@@ -1,8 +1,8 @@
 """Which tests run, and what a failure shows.
 
 `pytest` runs the first part of the tests: at most `SETS` sets of parameters of each. The others
-have the mark ``rest``; `pytest -m ""` runs everything. What a test needs beyond the extra `dev` is
-its mark ``needs``: see tests/needs.py.
+have the mark ``rest``, and those of them that CI leaves out the mark ``pairs``; `pytest -m ""` runs
+everything. What a test needs beyond the extra `dev` is its mark ``needs``: see tests/needs.py.
 
 With ``CI=true`` a test that is skipped or left out is a failure, unless ``INTERLOCK_LATER="java
 hosts"`` names what it needs: CI runs it in a later step.
@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests import needs
+from tests.objects.kinds import KINDS
+from tests.objects.worlds import WORLDS
 from tests.support import again
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ WORKERS = 3
 """How many processes run tests for each core: most of the time, a test waits."""
 
 _CI = os.environ.get("CI") == "true"
+_KINDS, _WORLDS = [kind.name for kind in KINDS], [*WORLDS]
 _skipped: list[str] = []
 _lacked: set[str] = set()
 """Needs of tests that this run left out."""
@@ -95,6 +98,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             kept[item] = None
     for item in _rest([*kept]):
         item.add_marker("rest")
+    for item in filter(_is_further_pair, kept):
+        item.add_marker("pairs")
     if dropped := [item for item in items if item not in kept]:
         config.hook.pytest_deselected(items=dropped)
         items[:] = [*kept]
@@ -110,6 +115,20 @@ def _rest(items: list[pytest.Item]) -> list[pytest.Item]:
         first = {index * (len(sets) - 1) // (SETS - 1) for index in range(SETS)}
         rest += [item for index, item in enumerate(sets) if len(sets) > SETS and index not in first]
     return rest
+
+
+def _is_further_pair(item: pytest.Item) -> bool:
+    """Return whether *item* plays another pair of a lock-like and a world than CI does.
+
+    CI plays each test with each lock-like, in one of the worlds by turns, and with the plain lock in
+    each world.
+    """
+    given = getattr(getattr(item, "callspec", None), "params", {})
+    kind, world = getattr(given.get("kind"), "name", ""), given.get("world", "")
+    if kind not in _KINDS or world not in _WORLDS or kind == "lock":
+        return False
+    turn = _KINDS.index(kind) + sum(item.nodeid.partition("[")[0].encode())
+    return bool(world != _WORLDS[turn % len(_WORLDS)])
 
 
 @pytest.hookimpl(wrapper=True)
