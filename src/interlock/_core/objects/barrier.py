@@ -56,6 +56,10 @@ class Party(Hold):
     def leave_owner(self) -> None:
         """Do nothing: nobody owns it."""
 
+    def may_come(self) -> bool:
+        """Return False: once it has ended, a copy of its arrival does nothing."""
+        return False
+
 
 class Parties(Notices):
     """The parties of one client at one barrier."""
