@@ -139,9 +139,9 @@ def test_a_waiter_is_told_all_digits_of_such_a_token(constant: RedisServer) -> N
             taken = threads.submit(take, other)
             wait_until(lambda: constant.execute("EXISTS", QUEUE) == 1, 10, "the other one waited")
         granted = taken.result(10)
-        _ = heard.get_message(timeout=1)  # that it listens
-        told: Any = heard.get_message(timeout=1)
-        assert told["data"].split(b"|")[2] == str(granted).encode()
+        messages: list[Any] = [heard.get_message(timeout=1) for _ in range(3)]
+        told = [each["data"] for each in messages if each and isinstance(each["data"], bytes)]
+        assert told[-1].split(b"|")[2] == str(granted).encode()
 
 
 def _microseconds(server: RedisServer) -> int:

@@ -13,7 +13,6 @@ PATIENCE = 120.0
 
 OF_MODULES = {
     ("interlock._drivers.background.callbacks", "_callbacks"),
-    ("interlock._drivers.background.callbacks", "_observers"),
 }
 """Each has an after-fork hook, as `test_a_fork_in_the_middle_of_anything` shows."""
 

@@ -106,7 +106,7 @@ class Election(Lock):
         if driver.closed:
             raise ClosedError("the client is closed")
 
-        async def observe() -> None:
+        async def watch() -> None:
             with suppress(ClosedError):
                 while True:
                     try:
@@ -120,4 +120,4 @@ class Election(Lock):
                     else:
                         await run_user("a callback of an election", lambda: callback(seen.leader))
 
-        return Observation(lambda: core.stop(seen), driver.start(observe))
+        return Observation(lambda: core.stop(seen), driver.start(watch))

@@ -103,7 +103,7 @@ class Election(Lock):
         if driver.closed:
             raise ClosedError("the client is closed")
 
-        def observe() -> None:
+        def watch() -> None:
             with suppress(ClosedError):
                 while True:
                     try:
@@ -117,4 +117,4 @@ class Election(Lock):
                     else:
                         run_user("a callback of an election", lambda: callback(seen.leader))
 
-        return Observation(lambda: core.stop(seen), driver.start(observe))
+        return Observation(lambda: core.stop(seen), driver.start(watch))
