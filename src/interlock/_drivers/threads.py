@@ -146,7 +146,10 @@ class ThreadDriver(ConnectedDriver):
                         return step.result
             return self.run(step.rest(failure))
         except BaseException:
-            step.give_up()
+            try:  # not in a function of its own: a second signal may come before its first `try`
+                step.give_up()
+            except BaseException:  # noqa: BLE001 - the first one goes on
+                step.give_up()
             raise
 
     def run(self, op: Op[R]) -> R:
