@@ -7,6 +7,7 @@ ours may be in between, `note_line` searches, which takes 4,000 instructions in 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from interlock._core.model.hold import is_ours
@@ -24,9 +25,14 @@ class Noting(Protocol):
     line: Line | None
 
 
-def line_of(frame: FrameType, name: str, /) -> Line:
+def line_in_python(frame: FrameType, name: str, /) -> Line:
     """Return the line that runs in *frame*, whose attribute *name* is the byte."""
     return frame.f_code, getattr(frame, name)
+
+
+line_of = line_in_python
+with suppress(ImportError):  # there was no compiler, or the C part is older than its source
+    from interlock._links._exchange import line as line_of
 
 
 def note_line(hold: Noting, above: int) -> None:
