@@ -12,7 +12,6 @@ Rules:
 
 from __future__ import annotations
 
-import _thread
 import threading
 import time
 from collections import Counter, deque
@@ -103,7 +102,7 @@ class Outbox:
 
     def _start(self) -> None:
         with suppress(RuntimeError):  # too many threads: the next event tries again
-            _ = _thread.start_new_thread(self._run, ())
+            threading.Thread(target=self._run, name="interlock-events", daemon=True).start()
 
     def _run(self) -> None:
         only, idle = self._only, 0
