@@ -44,6 +44,19 @@ def test_close_leaves_what_no_block_has(redis_url: str, redis_client: redis.Redi
     assert redis_client.get("name") == b"4"
 
 
+async def test_java_can_read_what_a_new_waiter_sends(plain: Stage) -> None:
+    """Whoever begins to listen asks whether scripts may send: Java hears nothing but numbers."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client())
+    assert await owner.do(semaphore.try_set_permits, 1)
+    with plain.redis.pubsub() as heard:
+        heard.subscribe("redisson_sc:{name}")
+        await until(lambda: heard.get_message() is not None, 5, "it hears")
+        assert await owner.do(semaphore.acquire)
+        assert not await owner.do(semaphore.acquire, timeout=0.5)
+        messages = [each["data"] for each in iter(lambda: heard.get_message(timeout=0.2), None)]
+    assert all(each.isdigit() for each in messages)
+
+
 async def test_a_number_of_java_is_not_guessed(plain: Stage) -> None:
     """The sum of a semaphore that another program made is not known; nothing is changed."""
     owner, client = plain.owner(), plain.client()

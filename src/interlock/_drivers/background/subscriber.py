@@ -40,6 +40,9 @@ TICK = 0.5
 SILENCE = 3.0
 """Seconds without an answer after which the connection is given up."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+NOTHING = "2"
+"""A message that says nothing. Java may hear it where a line has only its channel, and reads a number:
+0 opens a latch, and 1 closes it."""
 
 
 class Subscriber:
@@ -171,7 +174,7 @@ class Listener:
         lines = self._here()
         if lines:
             key, channel = lines[0].lock.key, lines[0].channels[-1]
-            connection.send("EVAL", question(publish), 1, key, channel, "")
+            connection.send("EVAL", question(publish), 1, key, channel, NOTHING)
         return bool(lines)
 
     def _answered(self, answer: object) -> None:
