@@ -28,13 +28,16 @@ if TYPE_CHECKING:
     import redis
 
 
+@pytest.mark.parametrize("others", [(), ("other",)])
 def test_what_a_closed_client_has_lost_makes_no_flows_one(
-    redis_url: str, redis_client: redis.Redis
+    redis_url: str, redis_client: redis.Redis, others: tuple[str, ...]
 ) -> None:
     """Nothing is left of it in the thread, whose contexts are owners of their own then."""
     with interlock.connect(redis_url) as client:
-        assert client.lock("lost").acquire(lease=0.2)
-        hold = client.lock("lost").hold
+        locks = [client.lock(name) for name in ("lost", *others)]
+        lost = client.multi_lock(*locks) if others else locks[0]
+        assert lost.acquire(lease=0.2)
+        hold = lost.hold
         assert hold is not None
         wait_until(hold.lost.is_set, 5, "it is lost")
     one, another = contextvars.copy_context(), contextvars.copy_context()

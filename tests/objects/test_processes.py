@@ -78,6 +78,23 @@ latch.count_down()
 say(f"{semaphore.available_permits()} permits, {latch.count()} to count")
 client.close()
 """
+LOST = """
+client = interlock.connect(url, lease=1)
+lock, both = client.lock("the name"), client.multi_lock(client.lock("other"), client.lock("third"))
+lock.acquire()
+both.acquire()
+for name in ("the name", "other"):
+    client.lock(name).force_release()
+until(lambda: lock.hold.lost.is_set() and both.hold.lost.is_set())
+if (child := os.fork()) == 0:
+    try:
+        os._exit(0 if lock.acquire(timeout=0) and not both.acquire(timeout=0) else 1)
+    except interlock.HoldLostError:
+        os._exit(2)
+_, code = os.waitpid(child, 0)
+client.close()
+say("the child's code is", code)
+"""
 OUTLIVED = """
 client = interlock.connect(url, lease=3)
 lock = client.lock("the name")
@@ -105,6 +122,14 @@ def test_a_forked_child_counts_apart_from_its_parent(scene: Stage) -> None:
     """What both take of a semaphore, and count down, counts for each, by the objects from before."""
     with Child(COUNTS, scene.place.urls[0]) as parent:
         assert parent.hear() == "0 permits, 0 to count"
+        assert parent.end() == (0, "")
+
+
+@played("threads")
+def test_a_forked_child_has_lost_nothing(scene: Stage) -> None:
+    """What its parent has lost, alone or as a part of several, keeps no child from it."""
+    with Child(LOST, scene.place.urls[0]) as parent:
+        assert parent.hear() == "the child's code is 0"
         assert parent.end() == (0, "")
 
 

@@ -197,7 +197,8 @@ class ConnectedDriver:
     def _forget_holds(self) -> None:
         session = self.session
         for hold in list(session.live):
-            hold.leave_owner()
+            for each in (hold, *hold.wholes()):
+                each.leave_owner()
             hold.over = ENDED
         for call in list(session.calls):
             call.over = ENDED

@@ -237,6 +237,9 @@ class Watchdog:
             hold = reference()
             if hold is not None:
                 hold.leave_owner()
+                for whole in hold.wholes():
+                    if all(part.over is not None for part in whole.parts):
+                        whole.leave_owner()
 
     def lose(self, hold: Hold, reason: LossReason) -> None:
         """Note that *hold* is lost; its entries stay until they are released.
