@@ -99,10 +99,6 @@ class Shared(Generic[T]):
             RuntimeError: there are too many threads, or the interpreter exits.
         """
         future = Future[T]()
-        # `setdefault` lets one caller in, wherever a signal strikes.
-        running = self._running.setdefault((os.getpid(), key), future)
-        if running is not future:
-            return running
 
         def run() -> None:
             try:
@@ -115,6 +111,10 @@ class Shared(Generic[T]):
                 future.set_result(result)
 
         try:
+            # `setdefault` lets one caller in, wherever a signal strikes.
+            running = self._running.setdefault((os.getpid(), key), future)
+            if running is not future:
+                return running
             threading.Thread(target=run, name=self._name, daemon=True).start()
         except BaseException as error:
             # No thread can start, or a signal struck: the next caller must be able to begin.
