@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import socket
+import sys
+import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
@@ -13,6 +16,8 @@ from interlock._links.sentinel_origin import from_sentinel_url
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from interlock._links.sentinel import Sentinels
     from interlock._links.sentinel_endpoint import SentinelEndpoint
 
@@ -50,6 +55,64 @@ def test_a_sentinel_that_lags_does_not_set_the_epoch_back() -> None:
     assert sentinels.epoch == 4
     assert named(sentinels, ("first", 2), ("first", 2)) == first
     assert sentinels.epoch == 2
+
+
+def test_an_answer_that_another_thread_has_outrun_does_not_set_the_epoch_back() -> None:
+    """Wherever it pauses, the newer answer of another thread counts from then on."""
+    at, reached = 0, True
+    while reached:
+        at += 1
+        sentinels = from_sentinel_url("redis+sentinel://one,two,three/mymaster").sentinels
+        assert named(sentinels, ("first", 5)) == ("first", 1)
+        reached = outrun(sentinels, at)
+        assert sentinels.epoch == 6, f"after {at}"
+        with pytest.raises(ServerUnavailableError, match="a failover is under way"):
+            _ = sentinels.look_up(1.0)
+    assert at > 30
+
+
+def outrun(sentinels: Sentinels, at: int) -> bool:
+    """Be told the present epoch by one Sentinel; another thread is told the next one meanwhile.
+
+    That is before the opcode *at*, or afterwards. Return whether there were so many opcodes.
+    """
+    lags = threading.current_thread()
+
+    def ask(*_: object) -> list[bytes]:
+        here = threading.current_thread() is lags
+        return state("first", 5, "master") if here else state("second", 6, "master")
+
+    nodes: Any = sentinels.nodes
+    for node in nodes:
+        node.connect = lambda _seconds: Mock()
+        node.ask = Mock(side_effect=ServerUnavailableError("it is down"))
+    nodes[0].ask = ask
+    other = threading.Thread(target=sentinels.look_up, args=(1.0,))
+    seen = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal seen
+        if not frame.f_code.co_filename.endswith("/sentinel.py"):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            seen += 1
+            if seen == at:
+                other.start()
+                other.join()
+        return trace
+
+    former = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        with suppress(ServerUnavailableError):  # the other one was told first
+            _ = sentinels.look_up(1.0)
+    finally:
+        sys.settrace(former)
+    if seen < at:
+        other.start()
+        other.join()
+    return seen >= at
 
 
 def named(sentinels: Sentinels, *answers: tuple[str, int]) -> tuple[str, int]:

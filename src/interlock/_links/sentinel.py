@@ -49,10 +49,6 @@ class Sentinels:
         nodes: the endpoints of the Sentinels.
         others: how many other Sentinels a Sentinel must know, or its answer does not count.
         host: the host of the primary, in place of the one that the Sentinels tell.
-
-    Attributes:
-        epoch: the epoch of the last known failover. It is known before there is a connection to a
-            primary.
     """
 
     moves = served = False
@@ -62,9 +58,9 @@ class Sentinels:
         self, service: str, nodes: Sequence[Endpoint], *, others: int = 0, host: str | None = None
     ) -> None:
         self.service = service
-        self.epoch = 0
         self._epochs: dict[Address, int] = {}
-        self._current: Address | None = None
+        # By epoch: an answer that another thread has outrun then takes nothing back.
+        self._primaries: dict[int, Address] = {}
         self.refused = dict[str, str]()
         # Sorted: the same Sentinels in another order are the same service.
         self.where = f"{service} (Sentinels {', '.join(sorted(node.where for node in nodes))})"
@@ -72,6 +68,11 @@ class Sentinels:
         self._others = others
         self.host = host
         self._seen = False
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the last known failover; known before there is a connection to a primary."""
+        return max(list(self._primaries), default=0)
 
     @property
     def nodes(self) -> Sequence[Endpoint]:
@@ -119,11 +120,11 @@ class Sentinels:
                 continue
             address, epoch = primary
             votes[primary] += 1
-            is_newer = epoch > self.epoch or (
-                epoch == self.epoch and self._current in (None, address)
-            )
-            if is_newer or votes[primary] > len(nodes) // 2:
-                self.epoch, self._current = epoch, address
+            primaries = self._primaries
+            counts = epoch >= self.epoch and primaries.setdefault(epoch, address) == address
+            if not counts and votes[primary] > len(nodes) // 2:
+                self._primaries, counts = {epoch: address}, True
+            if counts:
                 self._epochs[address] = epoch
                 # A new list, not a change of the old one: others may iterate over that.
                 self._nodes = [node, *(other for other in nodes if other is not node)]
@@ -152,8 +153,9 @@ class Sentinels:
 
     def announced(self, address: Address) -> None:
         """Note that there may be a new primary at *address*; the next answer tells its epoch."""
-        if self._current not in (None, address):
-            self._current = _UNKNOWN
+        primaries, epoch = self._primaries, self.epoch
+        if primaries.get(epoch, address) != address:
+            primaries[epoch] = _UNKNOWN
 
     def _primary(self, reply: object) -> tuple[Address, int] | None:
         """Return the primary's address and epoch; None if it is down, or the reply does not count.
