@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.support.patience import let_others_run
 
+import interlock
 import interlock.asyncio
 from interlock import ServerUnavailableError
 
@@ -49,3 +50,20 @@ async def test_a_silent_server_is_given_up() -> None:
             stand_still(3 * TIME_LIMIT)
             with pytest.raises(ServerUnavailableError, match=r"no reply|no answer"):
                 await asyncio.wait_for(acquiring, 60)
+
+
+async def test_a_silent_server_is_given_up_by_all_who_wait_for_replicas() -> None:
+    """They wait at the same time for the few connections, and not one after another."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"redis://127.0.0.1:{silent.getsockname()[1]}?max_connections=1"
+        limits: Any = {"command_timeout": TIME_LIMIT, "outage_timeout": TIME_LIMIT}
+        replicas = interlock.required(1, TIME_LIMIT)
+        async with interlock.asyncio.connect(url, replicas=replicas, **limits) as client:
+
+            async def acquire(number: int) -> None:
+                await client.lock(f"name {number}").acquire()
+
+            acquiring = [acquire(number) for number in range(30)]
+            async with asyncio.timeout(20 * TIME_LIMIT):
+                errors = await asyncio.gather(*acquiring, return_exceptions=True)
+    assert {type(error) for error in errors} == {ServerUnavailableError}

@@ -82,11 +82,18 @@ class NodeMultiplexer:
             if gone:
                 raise _LeftError
 
-        async with self._room:
-            try:
-                return await in_thread(partial(run, call, seconds, look))
-            finally:
-                gone = True
+        until = monotonic() + seconds
+        try:
+            async with asyncio.timeout(seconds):
+                _ = await self._room.acquire()
+        except TimeoutError as error:
+            raise self._blocking.busy(seconds) from error
+        try:
+            left = max(round(until - monotonic(), 2), LEAST)
+            return await in_thread(partial(run, call, left, look))
+        finally:
+            gone = True
+            self._room.release()
 
     def ready(self, call: Eval[object]) -> Pipeline | None:
         """Return the connection that *call* can be sent on at once; None if it must wait."""

@@ -205,12 +205,16 @@ class NodePool:
             if connection is not None:
                 return connection
             if time.monotonic() >= deadline:
-                raise ServerUnavailableError(
-                    f"all {self.limit} connections to {self._endpoint.where} were busy for "
-                    f"{timeout:g} s; raise max_connections",
-                    transient=True,
-                )
+                raise self.busy(timeout)
             self._wait(deadline)
+
+    def busy(self, seconds: float) -> ServerUnavailableError:
+        """Return the error for who has waited *seconds* for a connection in vain."""
+        return ServerUnavailableError(
+            f"all {self.limit} connections to {self._endpoint.where} were busy for "
+            f"{seconds:g} s; raise max_connections",
+            transient=True,
+        )
 
     def _wait(self, deadline: float) -> None:
         """Wait for a connection that comes back, but only for a tick, and until *deadline*."""
