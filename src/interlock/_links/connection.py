@@ -210,7 +210,7 @@ class Connection:
         self.set_timeout(timeout)
         # The text goes with it: to send it later, the node must be asked (ASKING) again.
         self._write([ASKING, pack_eval(without_spare(call)), *self._inquire([call])])
-        [asked] = self._replies(1, timeout)
+        [asked] = self._replies(1, timeout, meanwhile)
         [reply] = self.finish([call], timeout, meanwhile)
         return refusal(str(asked), call, self.where) if isinstance(asked, ReplyError) else reply
 

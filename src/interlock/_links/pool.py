@@ -98,6 +98,8 @@ class NodePool:
         """Run *call* on a node that is just taking over its slot; errors as `Connection.ask`."""
         connection = self._take(timeout)
         try:
+            if meanwhile is not None:
+                meanwhile()  # as in `batch`
             reply = connection.ask(call, timeout, meanwhile)
         except BaseException as error:
             self.failed(connection, error)

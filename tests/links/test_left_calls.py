@@ -1,0 +1,57 @@
+"""Calls of tasks that are made in threads: nothing is sent any more for a task that has gone."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from typing import TYPE_CHECKING, Any
+
+from tests.support.servers import wait_until
+
+from interlock._core.model.effects import Eval, Script
+from interlock._links.endpoint import Endpoint
+from interlock._links.multiplexer import NodeMultiplexer
+
+if TYPE_CHECKING:
+    from interlock._links.dialled import Dialled
+
+LIMIT = 10.0
+"""Seconds for what takes milliseconds."""
+ONE: Script[object] = Script("one", "return 1", lambda reply: reply)
+
+
+class Slow(Endpoint):
+    """Its connections are there when a test wants that."""
+
+    connecting: threading.Event
+    let_through: threading.Event
+
+    def connect(self, timeout: float, *, for_loop: bool = False) -> Dialled:
+        """Connect as soon as that is wanted."""
+        self.connecting.set()
+        assert self.let_through.wait(LIMIT)
+        return super().connect(timeout, for_loop=for_loop)
+
+
+async def test_a_task_that_goes_while_its_thread_connects() -> None:
+    """The call to a node that is just taking over its slot is not sent after the release."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(LIMIT)
+        endpoint: Any = Slow.from_url(f"redis://127.0.0.1:{server.getsockname()[1]}")
+        endpoint.connecting, endpoint.let_through = threading.Event(), threading.Event()
+        one = NodeMultiplexer(endpoint, LIMIT)
+        asking = asyncio.ensure_future(one.ask(Eval(ONE, ("key",), ()), LIMIT))
+        _ = await asyncio.to_thread(endpoint.connecting.wait, LIMIT)
+        _ = asking.cancel()
+        _ = await asyncio.wait({asking})
+        endpoint.let_through.set()
+        there, _ = await asyncio.to_thread(server.accept)
+        with there:
+            await asyncio.to_thread(
+                wait_until, lambda: not one._blocking._opening, LIMIT, "it is connected"
+            )
+            one.abort()
+            there.settimeout(LIMIT)
+            sent = await asyncio.to_thread(there.recv, 1 << 16)
+    assert not sent
