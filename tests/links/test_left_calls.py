@@ -34,17 +34,25 @@ class Slow(Endpoint):
         return super().connect(timeout, for_loop=for_loop)
 
 
-async def test_a_task_that_goes_while_its_thread_connects() -> None:
-    """The call to a node that is just taking over its slot is not sent after the release."""
+async def test_tasks_that_go_while_their_threads_connect() -> None:
+    """The call to a node that is just taking over its slot is not sent after the release.
+
+    There are no more threads than connections.
+    """
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(LIMIT)
-        endpoint: Any = Slow.from_url(f"redis://127.0.0.1:{server.getsockname()[1]}")
+        url = f"redis://127.0.0.1:{server.getsockname()[1]}?max_connections=1"
+        endpoint: Any = Slow.from_url(url)
         endpoint.connecting, endpoint.let_through = threading.Event(), threading.Event()
         one = NodeMultiplexer(endpoint, LIMIT)
-        asking = asyncio.ensure_future(one.ask(Eval(ONE, ("key",), ()), LIMIT))
-        _ = await asyncio.to_thread(endpoint.connecting.wait, LIMIT)
-        _ = asking.cancel()
-        _ = await asyncio.wait({asking})
+        for _ in range(3):
+            asking = asyncio.ensure_future(one.ask(Eval(ONE, ("key",), ()), LIMIT))
+            _ = await asyncio.to_thread(endpoint.connecting.wait, LIMIT)
+            await asyncio.sleep(0.01)
+            _ = asking.cancel()
+            _ = await asyncio.wait({asking})
+        names = [thread.name for thread in threading.enumerate()]
+        assert names.count("interlock-connect") == 1
         endpoint.let_through.set()
         there, _ = await asyncio.to_thread(server.accept)
         with there:

@@ -76,24 +76,29 @@ class NodeMultiplexer:
 
     async def _aside(self, run: Run, call: Eval[object], seconds: float) -> object:
         """Run *call* in a thread, which gives its connection up soon after this task has gone."""
-        gone = False
+        loop, room, gone = asyncio.get_running_loop(), self._room, False
 
         def look() -> None:
             if gone:
                 raise _LeftError
 
+        def work() -> object:
+            try:
+                return run(call, max(round(until - monotonic(), 2), LEAST), look)
+            finally:  # not when the task goes: the thread may still connect
+                with suppress(RuntimeError):  # the loop is closed
+                    _ = loop.call_soon_threadsafe(room.release)
+
         until = monotonic() + seconds
         try:
             async with asyncio.timeout(seconds):
-                _ = await self._room.acquire()
+                _ = await room.acquire()
         except TimeoutError as error:
             raise self._blocking.busy(seconds) from error
         try:
-            left = max(round(until - monotonic(), 2), LEAST)
-            return await in_thread(partial(run, call, left, look))
+            return await in_thread(work)
         finally:
             gone = True
-            self._room.release()
 
     def ready(self, call: Eval[object]) -> Pipeline | None:
         """Return the connection that *call* can be sent on at once; None if it must wait."""
