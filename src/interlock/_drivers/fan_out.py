@@ -85,7 +85,8 @@ class _Group:
 
     def _look(self) -> None:
         if self.left and clock.now() > self.until:
-            raise ServerUnavailableError("nobody waits for the reply any more")
+            # It says nothing of the server, so the pool keeps its other connections.
+            raise InterlockError("nobody waits for the reply any more")
 
     def read(self) -> None:
         """Read the replies, and give the connection back."""
@@ -121,7 +122,8 @@ class _Group:
 
     def drop(self) -> None:
         """Close the connection if a signal came before the replies were read; send nothing more."""
-        self.left, self.until = True, 0.0
+        if not self.left:  # else it may come for a moment
+            self.until, self.left = 0.0, True
         connection, self.connection = self.connection, None
         if connection is not None:
             self.pool.discard(connection)
