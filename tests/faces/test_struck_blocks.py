@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +11,7 @@ from tests.support.servers import wait_until
 
 import interlock
 from interlock._core.objects.counter import Carried
+from interlock.sync.decorators import _Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -83,6 +85,23 @@ def test_ctrl_c_anywhere_in_a_block(client: Client, name: str, kept: bool) -> No
             errors += [error] if kept else []
         wait_until(free, LEASE / 4, f"{blow} leaves nothing")
         del errors
+        blow = blow.next()
+    assert blow.at > 30
+
+
+def test_ctrl_c_anywhere_as_a_single_call_begins(client: Client) -> None:
+    """Wherever it strikes, the next call is not skipped for long."""
+    holds, lock = client._driver.session.live, client.lock("call")
+    with _Call(client._driver, "call", 0.0, None):
+        pass  # the server knows the scripts from now on
+    blow = Blow(1, returns=False)
+    while blow.struck:
+        block = _Call(client._driver, "call", 0.0, None)
+        with suppress(KeyboardInterrupt), blow:
+            _ = block.__enter__()
+        if not blow.struck:
+            block.__exit__(None, None, None)
+        wait_until(lambda: not (holds or lock.locked()), 5.0, f"{blow} leaves nothing")
         blow = blow.next()
     assert blow.at > 30
 

@@ -12,6 +12,7 @@ from interlock._core.locks.base import Lock as CoreLock
 from interlock._core.locks.transfer import LeaveLocked
 from interlock._core.model.hold import Owner
 from interlock._drivers.awaited import inside, leave
+from interlock._drivers.process.whole import give_up
 from interlock._hints import hints
 from interlock._naming import (
     check_function,
@@ -20,7 +21,7 @@ from interlock._naming import (
     fixed_name,
     naming,
 )
-from interlock._traceback import outermost
+from interlock._traceback import shorten
 from interlock.asyncio import lock as locks
 from interlock.asyncio.lock import Hold, Lock
 from interlock.errors import ConfigError
@@ -184,8 +185,12 @@ class _Call:
         began = session.clock()
         self._until = began + self._min_hold
         step = lock.acquiring().of(lock, self._caller, began, lease)
-        with outermost:
+        try:
             return self._got(await driver.perform(step))
+        except BaseException as error:
+            give_up(step)
+            shorten(error)
+            raise
 
     def _got(self, hold: Any) -> Hold | None:
         if hold is None:
