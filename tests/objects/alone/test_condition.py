@@ -18,6 +18,7 @@ from tests.support.patience import wait_until
 import interlock
 import interlock.asyncio
 from interlock import HoldLostError, NotHeldError
+from interlock._core.queue import places
 
 if TYPE_CHECKING:
     import redis
@@ -112,6 +113,40 @@ async def test_messages_are_not_needed(stage: Stage, proxy: FaultProxy) -> None:
     told = time.monotonic()
     await _woken(owner, condition, waiting)
     assert time.monotonic() - told < 2 + SLACK
+
+
+async def test_an_interrupted_wait_tells_the_next_holder(
+    redis_url: str, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody reads the answer that names the next holder, of the same client: it starts without a look."""
+    monkeypatch.setattr(places, "POLL", 60.0)
+    monkeypatch.setattr(places, "LONGEST_POLL", 60.0)
+    async with interlock.asyncio.connect(redis_url) as client:
+        lock = client.lock("name")
+        condition, begins = client.condition(lock), asyncio.Event()
+
+        async def wait() -> None:
+            async with lock:
+                await begins.wait()
+                await condition.wait()
+
+        async def come_next() -> None:
+            async with lock:
+                pass
+
+        async with lock:
+            assert not await condition.wait(0.01)  # the server knows the script now
+        waiting = asyncio.create_task(wait())
+        await until(lambda: redis_client.exists("name"), 20, "it holds")
+        coming = asyncio.create_task(come_next())
+        await until(lambda: redis_client.zcard("interlock_queue:{name}"), 20, "another one waits")
+        begins.set()
+        while not redis_client.zcard(WAITING):  # noqa: ASYNC110 - the loop shall not read the answer
+            await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait_for(coming, 2)  # before its grant ends
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
 
 
 async def test_a_lock_that_cannot_be_had_again(stage: Stage, proxy: FaultProxy) -> None:

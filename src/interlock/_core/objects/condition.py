@@ -279,6 +279,7 @@ class WaitFor(Acquire):
                 raise self._lost(error) from error
             self._stay()
             raise
+        copied = hold.resent
         if answer is not None:
             if answer.news is not None:  # first: the next holder waits for this
                 session.queues.tell(self._lock, answer.numbers, answer.news)
@@ -293,6 +294,9 @@ class WaitFor(Acquire):
         # Else a copy has released it, and its waiter has had its turn.
         place.before = (self._leaver,)
         session.recent.append((session.clock(), self._lock, former.packed))
+        if copied:  # what told the next holder may be lost: the answer to a release finds that
+            session.garbage.add(former)
+            session.wake(None)
         session.released(former)
 
     def _stay(self) -> None:
