@@ -59,7 +59,8 @@ def explain(
         info.holders,
         key=lambda each: (not each.client.dead, each.client.answering is not False, not each.late),
     )
-    told = [*_object(info), *_holders(info, holders), *_waiters(info), *rings]
+    about = (_object(info), _holders(info, holders), _token(info), _waiters(info), rings)
+    told = [sentence for each in about for sentence in each]
     state, advice = _judged(info, holders[0].client.host or "its host" if holders else "")
     if not holders or (state == "held" and not info.awaited):
         return Account(state, " ".join(told))
@@ -132,6 +133,9 @@ def _object(info: LockInfo) -> Iterator[str]:
         yield f"The {kind} {info.name!r} has {info.free} free, and {info.holder_count} held."
     elif not info.holders:
         yield f"Nobody holds the {kind} {info.name!r} now."
+
+
+def _token(info: LockInfo) -> Iterator[str]:
     if info.token is not None:
         yield f"Its last fencing token is {info.token}."
 

@@ -100,6 +100,8 @@ def waiter_channel(channel: str, holder: str) -> str:
 
 
 fence_token = partial(prefix_name, "redisson_lock_token")
+asking_channel = partial(prefix_name, "interlock_asking")
+"""A channel that nobody hears: a client asks by a message there whether scripts may send any."""
 read_write_channel = partial(prefix_name, "redisson_rwlock")
 read_entries = partial(suffix_name, suffix="")
 """The prefix of the keys of all entries into the read lock *name*."""

@@ -19,6 +19,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from interlock._core.model.names import asking_channel
 from interlock._core.queue.notices import Notices
 from interlock._core.queue.places import COURTESY, REST
 from interlock._core.scripts.replies import news_of
@@ -40,9 +41,6 @@ TICK = 0.5
 SILENCE = 3.0
 """Seconds without an answer after which the connection is given up."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
-NOTHING = "2"
-"""A message that says nothing. Java may hear it where a line has only its channel, and reads a number:
-0 opens a latch, and 1 closes it."""
 
 
 class Subscriber:
@@ -169,12 +167,12 @@ class Listener:
         self._whole.gone(self)
 
     def _ask(self, connection: Connection) -> bool:
-        """Have a script send a message, which nobody hears yet: perhaps none may; False without a line."""
+        """Have a script send a message, which nobody hears: perhaps none may; False without a line."""
         publish = "SPUBLISH" if self._whole.sharded else "PUBLISH"
         lines = self._here()
         if lines:
-            key, channel = lines[0].lock.key, lines[0].channels[-1]
-            connection.send("EVAL", question(publish), 1, key, channel, NOTHING)
+            key = lines[0].lock.key
+            connection.send("EVAL", question(publish), 1, key, asking_channel(key), "")
         return bool(lines)
 
     def _answered(self, answer: object) -> None:
