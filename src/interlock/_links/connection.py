@@ -354,11 +354,6 @@ class Connection:
         except (OSError, ParserError) as error:
             raise self._broken(error) from error
 
-    @property
-    def outdated(self) -> bool:
-        """Return whether there are newer credentials than this connection logged in with."""
-        return self._login is not None and self._version != self._login.version
-
     def log_in_anew(self) -> bool:
         """Log in with the newest credentials, unless this connection did.
 

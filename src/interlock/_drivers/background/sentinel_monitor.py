@@ -55,20 +55,9 @@ class SentinelMonitor:
         self._connection: Connection | None = None
         self._closed = False
 
-    def log_in_anew(self) -> None:
-        """Connect anew if there are newer credentials; a subscribed connection cannot log in.
-
-        Credentials that a server has refused would end the subscription for nothing.
-        """
-        connection, login = self._connection, self._endpoint.login
-        if connection is not None and connection.outdated and login and not login.doubted:
-            connection.shutdown()
-
     def close(self) -> None:
         """End the thread and the connection."""
         self._closed = True
-        if self._endpoint.login is not None:
-            self._endpoint.login.leave(self)
         connection = self._connection
         if connection is not None:
             connection.shutdown()
@@ -107,16 +96,12 @@ class SentinelMonitor:
     def _listen(self) -> None:
         connection = self._connection = Connection(self._endpoint, self._timeout)
         try:
-            if self._endpoint.login is not None:
-                self._endpoint.login.follow(self)
             if not self._closed:
                 connection.send("SUBSCRIBE", CHANNEL)
                 self._read(connection)
         finally:
             self._connection = None
             connection.close()
-            if self._closed and self._endpoint.login is not None:
-                self._endpoint.login.leave(self)
 
     def _read(self, connection: Connection) -> None:
         self._heard_at = asked_at = clock.now()
