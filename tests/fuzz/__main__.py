@@ -220,11 +220,12 @@ def fuzz_connection(chance: random.Random, inputs: int) -> None:
             connection.close()
 
 
-class _Transport:
+class _Transport(asyncio.Transport):
     def abort(self) -> None:
         """Do nothing."""
 
-    write = get_extra_info = lambda self, data: None
+    def write(self, data: object) -> None:
+        """Do nothing."""
 
 
 async def fuzz_pipeline(chance: random.Random, inputs: int) -> None:
@@ -232,7 +233,7 @@ async def fuzz_pipeline(chance: random.Random, inputs: int) -> None:
     endpoint = Endpoint.from_url("redis://localhost:1")
     for _ in range(inputs):
         pipeline = Pipeline(endpoint, 60.0)
-        pipeline._transport = _Transport()  # type: ignore[assignment]
+        pipeline.connection_made(_Transport())
         slots = [pipeline.send(b"x") for _ in range(chance.randrange(3))]
         data = stream(chance)
         cut = chance.randrange(len(data) + 1)

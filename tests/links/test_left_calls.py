@@ -11,7 +11,8 @@ from tests.support.servers import wait_until
 
 from interlock._core.model.effects import Eval, Script
 from interlock._links.endpoint import Endpoint
-from interlock._links.multiplexer import NodeMultiplexer
+from interlock._links.multiplexer import Multiplexer
+from interlock._links.topology import topology_of
 
 if TYPE_CHECKING:
     from interlock._links.dialled import Dialled
@@ -35,7 +36,7 @@ class Slow(Endpoint):
 
 
 async def test_tasks_that_go_while_their_threads_connect() -> None:
-    """The call to a node that is just taking over its slot is not sent after the release.
+    """A call that has a thread for itself is not sent after the release.
 
     There are no more threads than connections.
     """
@@ -44,9 +45,10 @@ async def test_tasks_that_go_while_their_threads_connect() -> None:
         url = f"redis://127.0.0.1:{server.getsockname()[1]}?max_connections=1"
         endpoint: Any = Slow.from_url(url)
         endpoint.connecting, endpoint.let_through = threading.Event(), threading.Event()
-        one = NodeMultiplexer(endpoint, LIMIT)
+        whole = Multiplexer(topology_of(endpoint), LIMIT)
+        call = Eval(ONE, ("key",), ())
         for _ in range(3):
-            asking = asyncio.ensure_future(one.ask(Eval(ONE, ("key",), ()), LIMIT))
+            asking = asyncio.ensure_future(whole._aside(call, LIMIT))
             _ = await asyncio.to_thread(endpoint.connecting.wait, LIMIT)
             await asyncio.sleep(0.01)
             _ = asking.cancel()
@@ -56,10 +58,9 @@ async def test_tasks_that_go_while_their_threads_connect() -> None:
         endpoint.let_through.set()
         there, _ = await asyncio.to_thread(server.accept)
         with there:
-            await asyncio.to_thread(
-                wait_until, lambda: not one._blocking._opening, LIMIT, "it is connected"
-            )
-            one.abort()
+            pool = whole._blocking.serving(call)
+            await asyncio.to_thread(wait_until, lambda: not pool._opening, LIMIT, "it is connected")
+            whole.abort()
             there.settimeout(LIMIT)
             sent = await asyncio.to_thread(there.recv, 1 << 16)
     assert not sent

@@ -12,7 +12,6 @@ import pytest
 from tests.recorder import Recorder
 from tests.support.patience import let_others_run
 
-from interlock._core.model.effects import Eval, Script
 from interlock._links.endpoint import Endpoint
 from interlock._links.multiplexer import NodeMultiplexer
 from interlock._links.pipeline import Pipeline
@@ -23,8 +22,6 @@ from interlock.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
-
-SCRIPT: Script[object] = Script("script", "return ARGV[1]", lambda reply: reply)
 
 
 @pytest.fixture
@@ -37,7 +34,7 @@ def recorder() -> Recorder:
 async def pipeline(recorder: Recorder) -> Pipeline:
     """Return a connection, as `Pipeline.open` leaves it."""
     pipeline = Pipeline(Endpoint.from_url("redis://localhost:1"), 60.0)
-    pipeline._transport = recorder
+    pipeline.connection_made(recorder)
     return pipeline
 
 
@@ -96,8 +93,7 @@ async def test_who_wants_to_know_first_is_told_first(pipeline: Pipeline) -> None
     A reply is dropped if its waiter has gone.
     """
     told: list[object] = []
-    calls = [Eval(SCRIPT, ("x",), ()) for _ in range(4)]
-    first, dropped, refused, never = [pipeline.begin(call, 60.0, told.append) for call in calls]
+    first, dropped, refused, never = [pipeline.send(b"x", told.append) for _ in range(4)]
     waiting = asyncio.create_task(asyncio.wait_for(first, 10))
     await let_others_run()
     dropped.cancel()
@@ -127,7 +123,7 @@ async def test_a_ctrl_c_while_replies_are_read_ends_the_connection(pipeline: Pip
         if reply == 1:
             raise KeyboardInterrupt
 
-    struck = pipeline.begin(Eval(SCRIPT, ("x",), ()), 60.0, strike_once)
+    struck = pipeline.send(b"x", strike_once)
     second = pipeline.send(b"two")
     with pytest.raises(KeyboardInterrupt):
         pipeline.data_received(b":1\r\n:2\r\n")
@@ -162,7 +158,7 @@ async def test_a_handler_that_cancels_a_task_ends_no_connection(pipeline: Pipeli
     def cancel(_: object) -> None:
         _ = cancelled.cancel()
 
-    cancelled = pipeline.begin(Eval(SCRIPT, ("x",), ()), 60.0, cancel)
+    cancelled = pipeline.send(b"x", cancel)
     another = pipeline.send(b"another")
     pipeline.data_received(b":1\r\n:2\r\n")
     assert await another == 2
@@ -172,12 +168,12 @@ async def test_a_handler_that_cancels_a_task_ends_no_connection(pipeline: Pipeli
 
 
 async def test_a_ctrl_c_while_a_command_is_sent_ends_the_connection(
-    pipeline: Pipeline, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody knows whether it was written, and whose the next reply is."""
     first = pipeline.send(b"one")
 
-    monkeypatch.setattr(recorder, "write", strike)
+    monkeypatch.setattr(pipeline, "_write", strike)
     with pytest.raises(KeyboardInterrupt):
         for _ in range(9):
             _ = pipeline.send(b"many")
@@ -224,7 +220,7 @@ async def test_an_eager_task_that_cannot_connect_is_forgotten(
     try:
         for _ in range(2):
             with pytest.raises(ServerUnavailableError):
-                await node._connected(60.0)
+                await node.connected(60.0)
     finally:
         loop.set_task_factory(None)
     assert tried == 2

@@ -15,10 +15,11 @@ Rules:
 * `parse_all` reads any replies of RESP2, and keeps nothing between two calls. So threads, signal
   handlers and finalizers may call it at any time.
 * Threads share nothing here. References are borrowed only from arguments that cannot change: bytes, texts, numbers, tuples.
-* The errors are those of `exchange_in_python` in exchange.py.
+* The errors are those of `ask_in_python` in exchange.py.
   Signals are handled as PEP 475 says.
 * `ask` reads the replies that locks get nearly always: nil, a number, or a list without an error.
-  They must be whole and alone. Of all others it returns the bytes, for the parser.
+  They must be whole and alone. Of all others it returns the bytes, for the parser, and of what comes
+  without a question, which may be the middle of a reply.
 * `packed` makes a command of texts and small numbers. It leaves all else to Python.
 * A `Whole` calls one function, and another one if that fails. No signal handler runs in between:
   handlers run only while Python code runs.
@@ -53,6 +54,15 @@ none(void)
     return Py_None;
 }
 
+/* Return whether there are *count* arguments. If not, set an exception, which says what they are. */
+static int
+takes(Py_ssize_t nargs, int count, const char *what)
+{
+    if (nargs != count)
+        PyErr_SetString(PyExc_TypeError, what);
+    return nargs == count;
+}
+
 static double
 now(void)
 {
@@ -75,7 +85,7 @@ wait_for(int fd, short events, double deadline)
     return ready > 0 ? 0 : -1;
 }
 
-/* Send *data*, then receive into *reply* unless it is NULL.
+/* Send *data*, then receive into *reply*.
 
    Return the size received, or -1 with an exception set. */
 static ssize_t
@@ -96,7 +106,7 @@ transfer(int fd, const char *data, Py_ssize_t size, char *reply, double seconds)
             if (done > 0)
                 sent += done;
         }
-        if (done >= 0 && sent == size && reply != NULL)
+        if (done >= 0 && sent == size)
             done = recv(fd, reply, CHUNK, struck ? MSG_DONTWAIT : 0);
         problem = errno;
         Py_END_ALLOW_THREADS
@@ -125,41 +135,6 @@ number_from(PyObject *method)
 
     Py_XDECREF(answer);
     return (int)number;
-}
-
-/* Send and receive as `transfer` does, with the arguments from Python: a socket's method `fileno`,
-   bytes and seconds. Looking that method up would cost more than all else here. */
-static ssize_t
-asked(PyObject *const *args, Py_ssize_t nargs, char *reply)
-{
-    char *data;
-    Py_ssize_t size;
-    double seconds;
-    int fd;
-
-    if (nargs != 3) {
-        PyErr_SetString(PyExc_TypeError, "(fileno, bytes, seconds)");
-        return -1;
-    }
-    seconds = PyFloat_AsDouble(args[2]);
-    if ((seconds == -1.0 && PyErr_Occurred())
-        || PyBytes_AsStringAndSize(args[1], &data, &size) < 0)
-        return -1;
-    fd = number_from(args[0]);
-    if (fd < 0 && !PyErr_Occurred()) {
-        errno = EBADF; /* it is closed */
-        PyErr_SetFromErrno(PyExc_OSError);
-    }
-    return fd < 0 ? -1 : transfer(fd, data, size, reply, seconds);
-}
-
-static PyObject *
-exchange(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
-{
-    char reply[CHUNK];
-    ssize_t received = asked(args, nargs, reply);
-
-    return received < 0 ? NULL : PyBytes_FromStringAndSize(reply, received);
 }
 
 /* Read a number and the end of its line; return where that ends, NULL if there is none. */
@@ -276,10 +251,8 @@ parse_all(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
     PyObject *values;
     char *begin;
 
-    if (nargs != 2) {
-        PyErr_SetString(PyExc_TypeError, "(bytes, error)");
+    if (!takes(nargs, 2, "(bytes, error)"))
         return NULL;
-    }
     if (PyBytes_AsStringAndSize(args[0], &begin, &size) < 0 || (values = PyList_New(0)) == NULL)
         return NULL;
     for (from = at = begin, end = begin + size; at < end; from = at) {
@@ -371,21 +344,31 @@ packed(PyObject *Py_UNUSED(module), PyObject *parts)
     return whole;
 }
 
+/* Send and receive: a socket's method `fileno`, bytes and seconds. Looking that method up would cost
+   more than all else here. */
 static PyObject *
 ask(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
-    char reply[CHUNK];
-    ssize_t received = asked(args, nargs, reply);
+    char *data, reply[CHUNK];
+    Py_ssize_t size;
+    ssize_t received;
+    double seconds;
+    int fd;
 
-    return received < 0 ? NULL : parsed(reply, received);
-}
-
-static PyObject *
-send_all(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
-{
-    if (asked(args, nargs, NULL) < 0)
+    if (!takes(nargs, 3, "(fileno, bytes, seconds)"))
         return NULL;
-    return none();
+    seconds = PyFloat_AsDouble(args[2]);
+    if ((seconds == -1.0 && PyErr_Occurred())
+        || PyBytes_AsStringAndSize(args[1], &data, &size) < 0)
+        return NULL;
+    fd = number_from(args[0]);
+    if (fd < 0 && !PyErr_Occurred()) {
+        errno = EBADF; /* it is closed */
+        PyErr_SetFromErrno(PyExc_OSError);
+    }
+    if (fd < 0 || (received = transfer(fd, data, size, reply, seconds)) < 0)
+        return NULL;
+    return size > 0 ? parsed(reply, received) : PyBytes_FromStringAndSize(reply, received);
 }
 
 #ifdef CLOCK_BOOTTIME
@@ -404,42 +387,23 @@ of_thread(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
     PyObject *kept, *value, *made;
 
-    if (nargs != 2) {
-        PyErr_SetString(PyExc_TypeError, "(key, make)");
+    if (!takes(nargs, 2, "(key, make)"))
         return NULL;
-    }
     kept = PyThreadState_GetDict();
     if (kept == NULL)
         return PyErr_NoMemory();
     value = PyDict_GetItemWithError(kept, args[0]);
-    if (value == NULL) {
-        if (PyErr_Occurred() || (made = PyObject_CallNoArgs(args[1])) == NULL)
-            return NULL;
+    if (value == NULL && !PyErr_Occurred() && (made = PyObject_CallNoArgs(args[1])) != NULL) {
         /* A signal handler may have asked meanwhile. */
         value = PyDict_GetItemWithError(kept, args[0]);
         if (value == NULL && !PyErr_Occurred() && PyDict_SetItem(kept, args[0], made) == 0)
-            value = made;
+            value = made; /* it is kept, so this reference to it may go */
         Py_XINCREF(value);
         Py_DECREF(made);
         return value;
     }
-    Py_INCREF(value);
+    Py_XINCREF(value);
     return value;
-}
-
-/* The same, but if *modules* has *name*, return what *other* returns for *key* and *make*. */
-static PyObject *
-of_thread_unless(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
-{
-    if (nargs != 5) {
-        PyErr_SetString(PyExc_TypeError, "(key, make, modules, name, other)");
-        return NULL;
-    }
-    if (PyDict_GetItemWithError(args[2], args[3]) != NULL)
-        return PyObject_CallFunctionObjArgs(args[4], args[0], args[1], NULL);
-    if (PyErr_Occurred())
-        return NULL;
-    return of_thread(self, args, 2);
 }
 
 static int
@@ -504,10 +468,8 @@ owner_of_flow(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nar
     PyObject *kept, *owner, *cell, *scope, *present;
     int found = 0;
 
-    if (nargs != COUNT) {
-        PyErr_SetString(PyExc_TypeError, "(key, modules, 3 names, loops, get, set, slow)");
+    if (!takes(nargs, COUNT, "(key, modules, 3 names, loops, get, set, slow)"))
         return NULL;
-    }
     if (is_loaded(args[MODULES], args[GREENLET]) || is_loaded(args[MODULES], args[TRIO])
             || may_run_a_loop(args[MODULES], args[EVENTS], args[LOOPS]))
         goto slow;
@@ -543,10 +505,8 @@ line(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
     PyObject *code, *instruction, *both;
 
-    if (nargs != 2) {
-        PyErr_SetString(PyExc_TypeError, "(frame, \"f_lasti\")");
+    if (!takes(nargs, 2, "(frame, \"f_lasti\")"))
         return NULL;
-    }
     if ((instruction = PyObject_GetAttr(args[0], args[1])) == NULL)
         return NULL; /* it is no frame */
     code = (PyObject *)PyFrame_GetCode((PyFrameObject *)args[0]);
@@ -596,12 +556,6 @@ whole_dealloc(Whole *self)
 }
 
 static PyObject *
-whole_repr(Whole *self)
-{
-    return PyObject_Repr(self->call);
-}
-
-static PyObject *
 whole_get(Whole *self, PyObject *object, PyObject *Py_UNUSED(type))
 {
     if (object == NULL || object == Py_None) {
@@ -646,7 +600,6 @@ static PyType_Slot whole_slots[] = {
     {Py_tp_doc, "Calls a function, and if that raises another one with the same arguments."},
     {Py_tp_new, whole_new},
     {Py_tp_dealloc, whole_dealloc},
-    {Py_tp_repr, whole_repr},
     {Py_tp_descr_get, whole_get},
     {Py_tp_call, whole_call},
     {Py_tp_members, whole_members},
@@ -678,8 +631,6 @@ add_types(PyObject *added)
 static PyMethodDef methods[] = {
     {"of_thread", (PyCFunction)(void (*)(void))of_thread, METH_FASTCALL,
      "Return what this thread keeps under a key, or else what a function makes."},
-    {"of_thread_unless", (PyCFunction)(void (*)(void))of_thread_unless, METH_FASTCALL,
-     "The same, unless a module is loaded: then another function returns it."},
     {"owner_of_flow", (PyCFunction)(void (*)(void))owner_of_flow, METH_FASTCALL,
      "Return the owner that stands for what runs in this thread."},
     {"line", (PyCFunction)(void (*)(void))line, METH_FASTCALL,
@@ -690,11 +641,8 @@ static PyMethodDef methods[] = {
 #ifdef CLOCK_BOOTTIME
     {"boottime", boottime, METH_NOARGS, "Return the seconds since the machine started."},
 #endif
-    {"exchange", (PyCFunction)(void (*)(void))exchange, METH_FASTCALL,
-     "Send bytes; return what comes first of the reply."},
     {"parse_all", (PyCFunction)(void (*)(void))parse_all, METH_FASTCALL,
      "Return all whole replies, and if something follows them also where they end and what lacks."},
-    {"send_all", (PyCFunction)(void (*)(void))send_all, METH_FASTCALL, "Send bytes."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -96,20 +96,15 @@ class Connection:
         self._version: int = self._inner.login_version
         self._socket = cast("socket.socket", self._inner.sock)
         self._received = Replies()
-        self._timeout = -1.0
-        self._in_c = False
+        self._timeout, self._in_c = timeout, False
         self.replicas = self._pending = 0
         try:
             # Bound once: looking them up costs more than calling some of them.
-            ways = methods_for(self._socket)
-            ways.limit(self._socket, timeout)
+            self._handle, self._ask, self._limit, self._in_c = methods_for(self._socket)
+            self._limit(self._socket, timeout)
         except OSError as error:  # it has ended already
             self.close()
             raise self._broken(error, sent=False) from error
-        self._handle: Any = ways.handle
-        self._ask, self._exchange, self._send_all, self._limit = ways[1:5]
-        self._in_c = ways.in_c
-        self._timeout = timeout
 
     def set_timeout(self, seconds: float) -> None:
         """Make reads and writes fail after *seconds*.
@@ -147,11 +142,7 @@ class Connection:
                     self.used = self._endpoint.served = True
                 return reply
             self._received.feed(reply)
-            reply = self._received.gets()
-            # Short replies come whole. Everything else, also the end of the connection, is left to
-            # `_read`.
-            if reply is False:
-                reply = self._read()
+            reply = self._read()
         except (OSError, ParserError) as error:
             raise self._broken(error) from error
         self._pending = 0
@@ -204,15 +195,19 @@ class Connection:
         return self.finish(calls, timeout, meanwhile)
 
     def ask(
-        self, call: Eval[object], timeout: float, meanwhile: Callable[[], None] | None = None
-    ) -> object:
-        """Run *call* on a node that is just taking over its slot; return its reply or error."""
+        self,
+        calls: Sequence[Eval[object]],
+        timeout: float,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> list[object]:
+        """Run the one of *calls* on a node that is just taking over its slot; as `batch`."""
         self.set_timeout(timeout)
         # The text goes with it: to send it later, the node must be asked (ASKING) again.
-        self._write([ASKING, pack_eval(without_spare(call)), *self._inquire([call])])
+        [call] = calls
+        self._write([ASKING, pack_eval(without_spare(call)), *self._inquire(calls)])
         [asked] = self._replies(1, timeout, meanwhile)
-        [reply] = self.finish([call], timeout, meanwhile)
-        return refusal(str(asked), call, self.where) if isinstance(asked, ReplyError) else reply
+        replies = self.finish(calls, timeout, meanwhile)
+        return [refusal(str(asked), call, self.where)] if isinstance(asked, ReplyError) else replies
 
     def begin(self, calls: Sequence[Eval[object]], timeout: float) -> None:
         """Send *calls*; `finish` reads the replies. Arguments and errors as `batch`."""
@@ -303,7 +298,7 @@ class Connection:
     def _write(self, commands: list[bytes]) -> None:
         self._pending = len(commands)
         try:
-            self._send_all(self._handle, b"".join(commands), self._timeout)
+            self._socket.sendall(b"".join(commands))
         except OSError as error:
             raise self._broken(error) from error
 
@@ -336,7 +331,7 @@ class Connection:
             ServerUnavailableError: the connection failed.
         """
         try:
-            self._send_all(self._handle, pack(parts), self._timeout)
+            self._socket.sendall(pack(parts))
         except OSError as error:
             raise self._broken(error) from error
 
@@ -406,7 +401,7 @@ class Connection:
         reply = self._received.gets()
         deadline = 0.0
         while reply is False:
-            data = self._exchange(self._handle, b"", self._timeout)
+            data: Any = self._ask(self._handle, b"", self._timeout)
             if not data:
                 raise ConnectionResetError("the server closed the connection")
             self._received.feed(data)

@@ -17,16 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     Ask = Callable[[Any, bytes, float], "int | list[int] | bytes | None"]
-    Exchange = Callable[[Any, bytes, float], bytes]
-    Send = Callable[[Any, bytes, float], None]
 
-_in_c: tuple[Ask, Exchange, Send] | None
+_in_c: Ask | None
 try:
-    from interlock._links._exchange import ask, exchange, send_all
+    from interlock._links._exchange import ask as _in_c
 except ImportError:  # there was no compiler, or the C part is older than its source
     _in_c = None
-else:
-    _in_c = ask, exchange, send_all
 
 COMPILED = _in_c is not None
 """Whether the C part is there."""
@@ -34,11 +30,11 @@ CHUNK = 65536
 """The most bytes that are read at a time."""
 
 
-def exchange_in_python(sock: socket.socket, data: bytes, seconds: float, /) -> bytes:
+def ask_in_python(sock: socket.socket, data: bytes, seconds: float, /) -> bytes:
     """Send *data*; return the first bytes of the reply, or none at the end of the connection.
 
     Args:
-        sock: the socket, whose timeout `set_timeout` has set to *seconds*.
+        sock: the socket, whose timeout `python_timeout` has set to *seconds*.
         data: the command; empty to receive only.
         seconds: the longest silence before it fails.
 
@@ -50,12 +46,6 @@ def exchange_in_python(sock: socket.socket, data: bytes, seconds: float, /) -> b
     if data:
         sock.sendall(data)
     return sock.recv(CHUNK)
-
-
-def send_in_python(sock: socket.socket, data: bytes, seconds: float, /) -> None:
-    """Send *data*; arguments and errors as `exchange_in_python`."""
-    del seconds
-    sock.sendall(data)
 
 
 def kernel_timeout(sock: socket.socket, seconds: float) -> None:
@@ -74,18 +64,15 @@ class Methods(NamedTuple):
     """The fastest functions that work with one socket.
 
     Attributes:
-        handle: stands for the socket in calls of `ask`, `exchange` and `send_all`.
+        handle: stands for the socket in calls of `ask`.
         ask: sends, and returns the reply if it can parse it, else the first bytes of the reply.
-        exchange: sends, and returns the first bytes of the reply.
-        send_all: sends.
+            Without anything to send it returns the bytes that come next.
         limit: sets the timeout of the socket.
-        in_c: whether they are those in C: they call nobody's code.
+        in_c: whether `ask` is the one in C: it calls nobody's code.
     """
 
     handle: object
     ask: Ask
-    exchange: Exchange
-    send_all: Send
     limit: Callable[[socket.socket, float], None]
     in_c: bool = False
 
@@ -102,5 +89,5 @@ def methods_for(sock: socket.socket) -> Methods:
         sock.settimeout(None)
         # A socket of gevent or eventlet stays non-blocking: other greenlets run while it waits.
         if os.get_blocking(sock.fileno()):
-            return Methods(sock.fileno, *_in_c, kernel_timeout, True)
-    return Methods(sock, exchange_in_python, exchange_in_python, send_in_python, python_timeout)
+            return Methods(sock.fileno, _in_c, kernel_timeout, in_c=True)
+    return Methods(sock, ask_in_python, python_timeout)

@@ -1,6 +1,10 @@
 """The connections that all tasks of one client share.
 
 There is one for each node. It is opened when it is needed, and again after a loss.
+
+Scripts that replicas must confirm, or whose slot is just moving, have a blocking connection and a
+thread for themselves. While a server waits for replicas, it does nothing else for that connection:
+a WAIT on the one that all tasks share would delay the releases of all.
 """
 
 from __future__ import annotations
@@ -10,24 +14,23 @@ from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from interlock._links.dialling import in_thread
 from interlock._links.pipeline import Pipeline
-from interlock._links.pool import NodePool
-from interlock._links.redirection import Route, ended
-from interlock._links.replies import silent
+from interlock._links.pool import NodePool, Pool
+from interlock._links.redirection import Route
+from interlock._links.replies import RedirectedError, silent
 from interlock._links.topology import LEAST
-from interlock.errors import ClosedError, ServerUnavailableError
+from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from interlock._core.model.effects import Eval
     from interlock._links.endpoint import Endpoint
     from interlock._links.topology import Topology
     from interlock.options import PubSub
-
-    Run = Callable[[Eval[object], float, Callable[[], None]], object]
 
 MOMENT = 0.1
 """Seconds for which a connection is waited for when its time is up."""
@@ -38,94 +41,49 @@ class _LeftError(Exception):
 
 
 class NodeMultiplexer:
-    """The connection to one node, and blocking ones for the scripts that need one for themselves.
-
-    Replicas must confirm these, or their slot is just moving. While a server waits for replicas, it
-    does nothing else for that connection: a WAIT on the one that all tasks share would delay the
-    releases of all. So each such script has a thread and a connection until the answer is there.
+    """The connection to one node.
 
     Args:
         endpoint: the node.
         timeout: seconds for connecting, and of silence after which a connection is dead.
 
     Attributes:
-        has_left: whether it is closed because the node has left the cluster.
+        pipeline: the connection, which may be dead; None before there was one.
+        connecting: the task that connects, while there is one.
     """
 
     def __init__(self, endpoint: Endpoint, timeout: float) -> None:
         self._endpoint = endpoint
         self._timeout = timeout
-        self._pipeline: Pipeline | None = None
-        self._connecting: asyncio.Task[Pipeline] | None = None
-        self._blocking = NodePool(endpoint)
-        self._room = asyncio.Semaphore(self._blocking.limit)  # else each task would have a thread
-        self._closed = self.has_left = False
-
-    def eval(self, call: Eval[object], seconds: float) -> Awaitable[object]:
-        """Run *call*; arguments and errors as `Pipeline.eval`, and ReplicationError."""
-        pipeline = self.ready(call)
-        if pipeline is not None:
-            return pipeline.eval(call, seconds)
-        if call.replication is not None:
-            return self._aside(self._blocking.confirmed, call, seconds)
-        return self._eval_connected(call, seconds)
-
-    async def _eval_connected(self, call: Eval[object], seconds: float) -> object:
-        pipeline = await self._connected(seconds)
-        return await pipeline.eval(call, seconds)
-
-    async def _aside(self, run: Run, call: Eval[object], seconds: float) -> object:
-        """Run *call* in a thread, which gives its connection up soon after this task has gone."""
-        loop, room, gone = asyncio.get_running_loop(), self._room, False
-
-        def look() -> None:
-            if gone:
-                raise _LeftError
-
-        def work() -> object:
-            try:
-                return run(call, max(round(until - monotonic(), 2), LEAST), look)
-            finally:  # not when the task goes: the thread may still connect
-                with suppress(RuntimeError):  # the loop is closed
-                    _ = loop.call_soon_threadsafe(room.release)
-
-        until = monotonic() + seconds
-        try:
-            async with asyncio.timeout(seconds):
-                _ = await room.acquire()
-        except TimeoutError as error:
-            raise self._blocking.busy(seconds) from error
-        try:
-            return await in_thread(work)
-        finally:
-            gone = True
+        self.pipeline: Pipeline | None = None
+        self.connecting: asyncio.Task[Pipeline] | None = None
+        self._closed = False
 
     def ready(self, call: Eval[object]) -> Pipeline | None:
         """Return the connection that *call* can be sent on at once; None if it must wait."""
-        pipeline = self._pipeline
+        pipeline = self.pipeline
         if pipeline is None or pipeline.dead or call.replication is not None:
             return None
         return pipeline
 
-    def ask(self, call: Eval[object], seconds: float) -> Awaitable[object]:
-        """Run *call* on a node that is just taking over its slot.
+    async def connected(self, timeout: float) -> Pipeline:
+        """Return the connection; connect if there is none.
 
-        Arguments and errors as `eval`.
+        Raises:
+            ServerUnavailableError: no connection within about *timeout* seconds.
+            ClosedError: the client is closed.
         """
-        return self._aside(self._blocking.ask, call, seconds)
-
-    async def _connected(self, timeout: float) -> Pipeline:
         if self._closed:
-            raise ended(self._endpoint, has_left=self.has_left)
-        if self._pipeline is not None and not self._pipeline.dead:
-            return self._pipeline
-        connecting = self._connecting
+            raise ClosedError("the client is closed")
+        if self.pipeline is not None and not self.pipeline.dead:
+            return self.pipeline
+        connecting = self.connecting
         if connecting is None:
             connecting = asyncio.get_running_loop().create_task(self._connect())
             # Read the error: all waiters may be gone then, and asyncio would report it as unread.
             connecting.add_done_callback(lambda task: task.cancelled() or task.exception())
             if not connecting.done():  # an eager task may have ended here
-                self._connecting = connecting
+                self.connecting = connecting
         done, _ = await asyncio.wait({connecting}, timeout=timeout)
         if not done:
             # If the loop stood still, its timers come first, and then what the thread has done.
@@ -141,7 +99,7 @@ class NodeMultiplexer:
         if self._closed:
             # The client closed while this task waited for its turn. A command that is sent now
             # would come after the releases.
-            raise ended(self._endpoint, has_left=self.has_left)
+            raise ClosedError("the client is closed")
         return pipeline
 
     async def _connect(self) -> Pipeline:
@@ -150,10 +108,10 @@ class NodeMultiplexer:
             if self._closed:
                 pipeline.close()
             else:
-                self._pipeline = pipeline
+                self.pipeline = pipeline
             return pipeline
         finally:
-            self._connecting = None
+            self.connecting = None
 
     async def answered(self) -> None:
         """Refuse new calls, and wait until all that were sent are answered or have failed.
@@ -161,32 +119,15 @@ class NodeMultiplexer:
         It may be repeated.
         """
         self._closed = True
-        if self._pipeline is not None:
+        if self.pipeline is not None:
             with suppress(ServerUnavailableError):
-                await self._pipeline.finish()
-        await in_thread(partial(self._blocking.close, self._timeout))
-
-    async def close(self) -> None:
-        """Close the connection; waiters get an error."""
-        self._closed, self._blocking.has_left = True, self.has_left
-        if self._connecting is not None:
-            _ = await asyncio.wait({self._connecting})
-        self.abort()
-        # A transport closes its socket in the next turn of the loop.
-        await asyncio.sleep(0)
+                await self.pipeline.finish()
 
     def abort(self) -> None:
-        """Close the connection from within its loop, without waiting for anything."""
+        """Close the connection from within its loop; waiters get an error."""
         self._closed = True
-        if self._pipeline is not None:
-            self._pipeline.close()
-        self._blocking.close(0)
-
-    def forget(self) -> None:
-        """Reset everything, for another loop or in a forked child."""
-        self._pipeline = self._connecting = None
-        self._blocking.forget()
-        self._room = asyncio.Semaphore(self._blocking.limit)
+        if self.pipeline is not None:
+            self.pipeline.close()
 
 
 class Multiplexer:
@@ -197,26 +138,22 @@ class Multiplexer:
         timeout: seconds for connecting, and of silence after which a connection is dead.
 
     Attributes:
-        eval: runs a call on the node that serves its keys; arguments and errors as
-            `Pipeline.eval`. A redirection is followed.
-        ready: returns the connection that a call can be sent on at once. If the reply there is an
-            error, or an error comes in its place, pass it to `judged`.
+        ready: returns the connection that a call can be sent on at once, or None. If the reply
+            there is an error, or an error comes in its place, pass it to `judged`.
     """
 
-    eval: Callable[[Eval[object], float], Awaitable[object]]
     ready: Callable[[Eval[object]], Pipeline | None]
 
     def __init__(self, topology: Topology, timeout: float) -> None:
         self._topology = topology
         self._timeout = timeout
         self._by_node: dict[Endpoint, NodeMultiplexer] = {}
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._blocking = Pool(topology)
+        # For the tasks that have threads: there are no more threads than connections.
+        self._rooms = WeakKeyDictionary[NodePool, asyncio.Semaphore]()
         self._closed = False
-        self.eval, self.ready = self._eval, self._ready
-        if topology.only is not None:
-            # A single server redirects nobody: its calls need not pass through here.
-            one = self._by_node[topology.only] = NodeMultiplexer(topology.only, timeout)
-            self.eval, self.ready = one.eval, one.ready
+        # A single server redirects nobody: its calls need not pass through here.
+        self.ready = self._ready if topology.only is None else self._at(topology.only).ready
 
     async def open(self, pubsub: PubSub, timeout: float) -> None:
         """Learn which node serves which slot, and whether there are sharded channels.
@@ -231,13 +168,21 @@ class Multiplexer:
             raise self._topology.silent(timeout)
         opening.result()
 
-    async def _eval(self, call: Eval[object], seconds: float) -> object:
+    async def eval(self, call: Eval[object], seconds: float) -> object:
+        """Run *call* on the node that serves its keys; a redirection is followed.
+
+        Arguments and errors as `Pipeline.eval`, and ReplicationError.
+        """
         try:
-            owner = self._topology.owner(call.keys[0])
-            if owner is None:
-                raise self._topology.nobody(call.keys[0])
-            one = self._by_node.get(owner) or self._opened(owner)
-            return await one.eval(call, seconds)
+            pipeline = self.ready(call)
+            if pipeline is None:
+                if call.replication is not None:
+                    return await self._aside(call, seconds)
+                owner = self._topology.owner(call.keys[0])
+                if owner is None:
+                    raise self._topology.nobody(call.keys[0])
+                pipeline = await self._at(owner).connected(seconds)
+            return await pipeline.eval(call, seconds)
         except ServerUnavailableError as error:
             failure = error
         return await self._after(call, failure, seconds)
@@ -265,47 +210,95 @@ class Multiplexer:
     ) -> object:
         route, deadline = Route(self._topology), monotonic() + seconds
         while True:
-            node = route.next(failure)
-            one = self._by_node.get(node) or self._opened(node)
             left = max(deadline - monotonic(), LEAST)
-            sent: Awaitable[object] = one.ask(call, left) if route.asking else one.eval(call, left)
+            if isinstance(failure, RedirectedError) and failure.asking:
+                return await self._aside(call, left, failure)
+            one = self._at(route.next(failure))
             try:
-                return await sent
+                pipeline = await one.connected(left)
+                return await pipeline.eval(call, left)
             except ServerUnavailableError as error:
                 failure = error
 
-    def _opened(self, node: Endpoint) -> NodeMultiplexer:
-        """Return a new connection to *node*; close those to nodes that left the cluster."""
-        if self._closed:
-            raise ClosedError("the client is closed")
-        one = self._by_node[node] = NodeMultiplexer(node, self._timeout)
-        for former in set(self._by_node) - set(self._topology.nodes) - {node}:
-            self._by_node[former].has_left = True
-            leaving = asyncio.get_running_loop().create_task(self._by_node.pop(former).close())
-            self._leaving.add(leaving)
-            leaving.add_done_callback(self._leaving.discard)
+    async def _aside(
+        self, call: Eval[object], seconds: float, failure: ServerUnavailableError | None = None
+    ) -> object:
+        """Run *call* in a thread, which gives its connection up soon after this task has gone.
+
+        *failure* is the redirection that it ended with. Errors as `eval`.
+        """
+        pool = self._blocking.serving(call)
+        room = self._rooms.setdefault(pool, asyncio.Semaphore(pool.limit))
+        loop, gone, until = asyncio.get_running_loop(), False, monotonic() + seconds
+
+        def look() -> None:
+            if gone:
+                raise _LeftError
+
+        def work() -> object:
+            try:
+                left = max(round(until - monotonic(), 2), LEAST)
+                if failure is not None:
+                    return self._blocking.outcome(call, failure, left, look)
+                return self._blocking.batch([call], left, look)[0]
+            finally:  # not when the task goes: the thread may still connect
+                with suppress(RuntimeError):  # the loop is closed
+                    _ = loop.call_soon_threadsafe(room.release)
+
+        try:
+            async with asyncio.timeout(seconds):
+                _ = await room.acquire()
+        except TimeoutError as error:
+            raise pool.busy(seconds) from error
+        try:
+            reply = await in_thread(work)
+        finally:
+            gone = True
+        if isinstance(reply, InterlockError):
+            raise reply
+        return reply
+
+    def _at(self, node: Endpoint) -> NodeMultiplexer:
+        """Return the connection to *node*; with a new one, close those to nodes that have left."""
+        one = self._by_node.get(node)
+        if one is None:
+            if self._closed:
+                raise ClosedError("the client is closed")
+            one = self._by_node[node] = NodeMultiplexer(node, self._timeout)
+            for former in set(self._by_node) - {node, *self._topology.nodes}:
+                gone = self._by_node.pop(former)
+                if gone.pipeline is not None:
+                    gone.pipeline.close()
         return one
 
     async def answered(self) -> None:
-        """Do the same as `NodeMultiplexer.answered`, on all nodes at once."""
+        """Refuse new calls, and wait until all that were sent are answered or have failed.
+
+        It may be repeated.
+        """
         self._closed = True
         _ = await asyncio.gather(*(one.answered() for one in self._by_node.values()))
+        await in_thread(partial(self._blocking.close, self._timeout))
 
     async def close(self) -> None:
         """Close all connections; waiters get an error."""
-        self._closed = True
-        closing = [one.close() for one in self._by_node.values()]
-        _ = await asyncio.gather(*closing, *self._leaving)
+        self.abort()
+        for one in self._by_node.values():
+            if one.connecting is not None:
+                _ = await asyncio.wait({one.connecting})
+        # A transport closes its socket in the next turn of the loop.
+        await asyncio.sleep(0)
 
     def abort(self) -> None:
-        """Do the same as `NodeMultiplexer.abort`, for all nodes."""
+        """Close all connections from within their loop, without waiting for anything."""
         self._closed = True
         for one in self._by_node.values():
             one.abort()
+        self._blocking.close(0)
 
     def forget(self) -> None:
         """Reset everything, for another loop or in a forked child."""
-        self._topology.after_fork()
-        self._leaving.clear()
+        self._blocking.forget()
+        self._rooms.clear()
         for one in self._by_node.values():
-            one.forget()
+            one.pipeline = one.connecting = None

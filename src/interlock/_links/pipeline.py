@@ -26,13 +26,7 @@ from typing import TYPE_CHECKING, Any, cast
 from interlock._core.model.foreign_text import safe
 from interlock._links.dialling import in_thread
 from interlock._links.replies import FULL, TOO_MANY, error_code, left, maybe_tls, refusal
-from interlock._links.resp import (
-    Attempt,
-    Replies,
-    ReplyError,
-    pack,
-    pack_evalsha,
-)
+from interlock._links.resp import Attempt, Replies, ReplyError, pack, pack_evalsha
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -81,6 +75,8 @@ class Pipeline(asyncio.Protocol):
         self._login = endpoint.login
         self._version = self._logging_in = 0
         self._transport: asyncio.Transport
+        self._write: Callable[[bytes], object]
+        self._read: Callable[[bytes], list[object]]
 
     @classmethod
     async def open(cls, endpoint: Endpoint, timeout: float) -> Pipeline:
@@ -156,20 +152,10 @@ class Pipeline(asyncio.Protocol):
             InterlockError: the meaning of the server's error, or ServerUnavailableError if there
                 was no reply.
         """
-        reply = await self.begin(call, seconds)
+        reply = await self._within(seconds, self.send(call.packed or pack_evalsha(call)))
         if isinstance(reply, ReplyError):
             reply = await self.judged(call, reply, seconds)
         return reply
-
-    def begin(
-        self, call: Eval[object], seconds: float, then: Then | None = None
-    ) -> asyncio.Future[object]:
-        """Send *call*; return the future of its reply.
-
-        If the reply is an error, pass it to `judged`. *then* is as for `send`. The other
-        arguments and errors as `eval`.
-        """
-        return self._within(seconds, self.send(call.packed or pack_evalsha(call), then))
 
     async def judged(self, call: Eval[object], reply: object, seconds: float) -> object:
         """Return the outcome of *call* after its *reply*, or after the error in place of a reply.
@@ -241,7 +227,7 @@ class Pipeline(asyncio.Protocol):
                 if not more and (not under_way or (gathered >= FEW and gathered >= under_way)):
                     self._flush()
             else:
-                self._transport.write(packed if self._cipher is None else self._cipher.seal(packed))
+                self._write(packed)
         except BaseException:
             # A Ctrl-C struck. Slots and commands may not match any more.
             self._die("a command was interrupted while it was sent")
@@ -261,11 +247,8 @@ class Pipeline(asyncio.Protocol):
     def _flush(self) -> None:
         try:
             out, self._out = self._out, []
-            if self._ended:
-                return
-            if out:
-                packed = b"".join(out)
-                self._transport.write(packed if self._cipher is None else self._cipher.seal(packed))
+            if out and not self._ended:
+                self._write(b"".join(out))
         except BaseException:
             # A Ctrl-C struck. Commands may never be written, and their replies would be others'.
             self._die("commands were interrupted while they were sent")
@@ -287,13 +270,16 @@ class Pipeline(asyncio.Protocol):
         """Take what is written to."""
         self._guard_reads(transport)
         self._transport = cast("asyncio.Transport", transport)
+        self._write, self._read = write, read = self._transport.write, self._replies.read
+        cipher = self._cipher
+        if cipher is not None:
+            self._write = lambda data: write(cipher.seal(data))
+            self._read = lambda data: read(cipher.open(data))
 
     def data_received(self, data: bytes) -> None:
         """Put each reply into the slot whose turn it is."""
         try:
-            if self._cipher is not None:
-                data = self._opened(self._cipher, data)
-            replies, slots = self._replies.read(data), self._slots
+            replies, slots = self._read(data), self._slots
             self._came += len(replies)
             for reply in replies:
                 slot, then = slots[0]
@@ -313,18 +299,12 @@ class Pipeline(asyncio.Protocol):
             # It came before any question.
             full = error_code(safe(data.decode(errors="replace"))) == FULL
             self._die(TOO_MANY if full else f"it answered nonsense: {error}")
+        except OSError as error:  # of TLS
+            self.connection_lost(error)
         except BaseException:
             # A Ctrl-C struck. A reply may be lost, and each later one would be another's.
             self._die("it was interrupted while replies were read")
             raise
-
-    def _opened(self, cipher: Cipher, sealed: bytes) -> bytes:
-        """Return what the server has sent as *sealed*; nothing if that ends the connection."""
-        try:
-            return cipher.open(sealed)
-        except OSError as error:
-            self.connection_lost(error)
-            return b""
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Give every slot an error."""

@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock._links.connection import Connection
-from interlock._links.redirection import Route, ended
+from interlock._links.redirection import Route
 from interlock._links.replies import FULL, left
 from interlock._links.topology import LEAST
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
@@ -45,7 +45,6 @@ class NodePool:
 
     Attributes:
         limit: how many there may be.
-        has_left: whether they are closed because the node has left the cluster.
         name: what they are called in CLIENT LIST from their next batch on.
         named: whether the server has let the last one have its name.
     """
@@ -61,12 +60,12 @@ class NodePool:
         self._opening: set[object] = set()
         # The locks on which threads wait for a connection, or for the end of all connections.
         self._waiting: deque[threading.Lock] = deque()
-        self._closed = self.has_left = False
+        self._closed = False
 
     def eval(self, call: Eval[object], timeout: float) -> object:
         """Run *call* on any connection; errors as `Connection.eval`, and ReplicationError."""
         if call.replication is not None:
-            return self.confirmed(call, timeout)
+            return self.run(call, timeout)
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -83,28 +82,16 @@ class NodePool:
             self._given()
         return reply
 
-    def confirmed(
-        self, call: Eval[object], timeout: float, meanwhile: Callable[[], None] | None = None
+    def run(
+        self,
+        call: Eval[object],
+        timeout: float,
+        meanwhile: Callable[[], None] | None = None,
+        *,
+        asking: bool = False,
     ) -> object:
-        """Run *call*, which replicas must confirm; arguments and errors as `batch` and `eval`."""
-        [reply] = self.batch([call], timeout, meanwhile)
-        if isinstance(reply, InterlockError):
-            raise reply
-        return reply
-
-    def ask(
-        self, call: Eval[object], timeout: float, meanwhile: Callable[[], None] | None = None
-    ) -> object:
-        """Run *call* on a node that is just taking over its slot; errors as `Connection.ask`."""
-        connection = self._take(timeout)
-        try:
-            if meanwhile is not None:
-                meanwhile()  # as in `batch`
-            reply = connection.ask(call, timeout, meanwhile)
-        except BaseException as error:
-            self.failed(connection, error)
-            raise
-        self.take_back(connection)
+        """Run *call* as `batch` does; errors as `eval`."""
+        [reply] = self.batch([call], timeout, meanwhile, asking=asking)
         if isinstance(reply, InterlockError):
             raise reply
         return reply
@@ -128,12 +115,6 @@ class NodePool:
             if self._waiting or self._closed:
                 self._given()
 
-    def shrink(self) -> None:
-        """Close the connection that was idle longest, unless it is the only one."""
-        if len(self._idle) > 1:
-            with suppress(IndexError):  # another thread has taken it
-                self.discard(self._idle.popleft())
-
     def end_idle(self) -> None:
         """Close what was not used since the last call of this, except for one connection."""
         for connection in list(self._idle.copy())[:-1]:
@@ -151,15 +132,21 @@ class NodePool:
         calls: Sequence[Eval[object]],
         timeout: float,
         meanwhile: Callable[[], None] | None = None,
+        *,
+        asking: bool = False,
     ) -> list[object]:
-        """Run *calls* in one write; arguments and errors as `Connection.batch`."""
+        """Run *calls* in one write; arguments and errors as `Connection.batch`.
+
+        The node is just taking over the slot of the only one if it is *asking* for that.
+        """
         connection = self._take(timeout)
         try:
             if meanwhile is not None:
                 meanwhile()  # it was not called while connecting
             if connection.name != self.name:
                 self.named = connection.call(self.name, timeout)
-            replies = connection.batch(calls, timeout, meanwhile)
+            run = connection.ask if asking else connection.batch
+            replies = run(calls, timeout, meanwhile)
         except BaseException as error:
             self.failed(connection, error)
             raise
@@ -200,15 +187,14 @@ class NodePool:
 
     def _take(self, timeout: float) -> Connection:
         deadline = time.monotonic() + timeout
-        while True:
-            if self._closed:
-                raise ended(self._endpoint, has_left=self.has_left)
+        while not self._closed:
             connection = self.idle() or self._another(deadline)
             if connection is not None:
                 return connection
             if time.monotonic() >= deadline:
                 raise self.busy(timeout)
             self._wait(deadline)
+        raise ClosedError("the client is closed")
 
     def busy(self, seconds: float) -> ServerUnavailableError:
         """Return the error for who has waited *seconds* for a connection in vain."""
@@ -245,11 +231,6 @@ class NodePool:
                 self._endpoint.login.follow(self)
                 if self._closed:
                     self._endpoint.login.leave(self)
-        except BaseException:
-            self._opening.discard(place)
-            self._wake()
-            raise
-        else:
             return connection
         finally:
             self._opening.discard(place)
@@ -262,24 +243,17 @@ class NodePool:
 
     def _wake(self) -> None:
         """Wake the thread that has waited longest; all of them when the pool is closed."""
-        while True:
-            try:
+        with suppress(IndexError):
+            self._waiting.popleft().release()
+            while self._closed:
                 self._waiting.popleft().release()
-            except IndexError:
-                return
-            if not self._closed:
-                return
 
     def failed(self, connection: Connection, error: BaseException) -> None:
         """Take back a connection whose command ended with *error*; after a signal it is closed."""
         # A server without room for another client has closed this connection, and no other.
         refused = isinstance(error, ServerUnavailableError) and error.code == FULL
-        usable = isinstance(error, InterlockError) and not (
-            connection.owes or error.sent or left(error) or refused
-        )
-        if usable:
-            self._idle.append(connection)
-            self._given()
+        if isinstance(error, InterlockError) and not (error.sent or left(error) or refused):
+            self.take_back(connection)
             return
         self.discard(connection)
         if isinstance(error, ServerUnavailableError) and not refused:
@@ -320,7 +294,7 @@ class Pool:
         self._closed = False
         self._idle_at = 0.0
         # A single server redirects nobody: its calls need not pass through here.
-        self.eval = self._eval if topology.only is None else self._opened(topology.only).eval
+        self.eval = self._eval if topology.only is None else self._at(topology.only).eval
 
     def open(self, pubsub: PubSub, timeout: float) -> None:
         """Learn everything that must be known of the servers; errors as `Topology.open`."""
@@ -350,15 +324,22 @@ class Pool:
         except InterlockError as error:
             replies = [error] * len(calls)
         return [
-            self.outcome(call, reply, timeout) for call, reply in zip(calls, replies, strict=True)
+            self.outcome(call, reply, timeout, meanwhile)
+            for call, reply in zip(calls, replies, strict=True)
         ]
 
-    def outcome(self, call: Eval[object], reply: object, timeout: float) -> object:
+    def outcome(
+        self,
+        call: Eval[object],
+        reply: object,
+        timeout: float,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> object:
         """Return the final reply or `InterlockError`: in a cluster another node may serve *call*."""
         if not isinstance(reply, ServerUnavailableError):
             return reply
         try:
-            return self.after(call, reply, timeout)
+            return self._after(call, reply, timeout, meanwhile)
         except InterlockError as error:
             return error
 
@@ -378,7 +359,7 @@ class Pool:
             return self.serving(call).eval(call, timeout)
         except ServerUnavailableError as error:
             failure = error
-        return self.after(call, failure, timeout)
+        return self._after(call, failure, timeout)
 
     def serving(self, call: Eval[object]) -> NodePool:
         """Return the pool to send *call* to first.
@@ -391,9 +372,15 @@ class Pool:
             if self._closed:
                 raise ClosedError("the client is closed")
             raise self._topology.nobody(call.keys[0])
-        return self._pools.get(owner) or self._opened(owner)
+        return self._at(owner)
 
-    def after(self, call: Eval[object], failure: ServerUnavailableError, timeout: float) -> object:
+    def _after(
+        self,
+        call: Eval[object],
+        failure: ServerUnavailableError,
+        timeout: float,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> object:
         """Go on with *call* after it ended with *failure* at the node that should serve it.
 
         Raises:
@@ -401,25 +388,26 @@ class Pool:
         """
         route, deadline = Route(self._topology), time.monotonic() + timeout
         while True:
-            node = route.next(failure)
-            pool = self._pools.get(node) or self._opened(node)
+            pool = self._at(route.next(failure))
             seconds = max(deadline - time.monotonic(), LEAST)
             try:
-                return pool.ask(call, seconds) if route.asking else pool.eval(call, seconds)
+                return pool.run(call, seconds, meanwhile, asking=route.asking)
             except ServerUnavailableError as error:
                 failure = error
 
-    def _opened(self, node: Endpoint) -> NodePool:
-        """Return a new pool for *node*; close those of nodes that left the cluster."""
-        pool = self._pools.setdefault(node, NodePool(node))
-        pool.name = self._name
-        if self._closed:
-            pool.close(0)
-        for former in set(self._pools) - {node, *self._topology.nodes}:
-            gone = self._pools.pop(former, None)
-            if gone is not None:
-                gone.has_left = True
-                gone.close(0)
+    def _at(self, node: Endpoint) -> NodePool:
+        """Return the pool for *node*; with a new one, forget those of nodes that have left.
+
+        Who still uses one of these goes on, and it ends with its last user.
+        """
+        pool = self._pools.get(node)
+        if pool is None:
+            pool = self._pools.setdefault(node, NodePool(node))
+            pool.name = self._name
+            if self._closed:
+                pool.close(0)
+            for former in set(self._pools) - {node, *self._topology.nodes}:
+                _ = self._pools.pop(former, None)
         return pool
 
     def end_idle(self, now: float) -> float:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._links.replies import RedirectedError
-from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
+from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
     from interlock._links.endpoint import Endpoint
@@ -55,15 +55,3 @@ class Route:
             ) from failure
         self.asking = failure.asking
         return self._topology.learn(failure)
-
-
-def ended(node: Endpoint, *, has_left: bool) -> InterlockError:
-    """Return the error for a command to *node* after the connections to it were closed.
-
-    That is because the node *has_left* the cluster, or because the client is closed.
-    """
-    if not has_left:
-        return ClosedError("the client is closed")
-    return ServerUnavailableError(
-        f"{node.where} has left its cluster", code="CLUSTERDOWN", transient=True
-    )
