@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @pytest.fixture(params=["chosen", "Python"])
 def whole(request: pytest.FixtureRequest) -> Any:
     """Give the one that is used here, and the one in Python."""
-    return module.whole_in_python if request.param == "Python" else module.whole
+    return module.whole_in_python if request.param == "Python" else module.whole_method
 
 
 class Thing:

@@ -46,7 +46,7 @@ def exchange(request: pytest.FixtureRequest) -> Exchange:
 def limit(exchange: Exchange) -> Callable[[socket.socket, float], None]:
     """Give the function that sets the timeout of a socket for *exchange*."""
     in_python = exchange is exchanges.ask_in_python
-    return exchanges.python_timeout if in_python else exchanges.kernel_timeout
+    return socket.socket.settimeout if in_python else exchanges.kernel_timeout
 
 
 @pytest.fixture

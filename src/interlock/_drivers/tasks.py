@@ -120,6 +120,10 @@ def whole(call: F, undo: Callable[..., object]) -> F:
     return call
 
 
+whole_method = whole
+"""Return what `whole` does, as a method."""
+
+
 class LostEvent(LostState):
     """An event that is set when a hold has ended without being released.
 

@@ -30,7 +30,7 @@ from interlock._drivers.fan_out import ask
 from interlock._drivers.flow import current_owner, running_loop
 from interlock._drivers.lost_state import LostState
 from interlock._drivers.process import clock, lifecycle
-from interlock._drivers.process.whole import whole as in_one_piece
+from interlock._drivers.process import whole as in_one_piece
 from interlock._links.pool import Pool
 from interlock._links.topology import topology_of
 from interlock._misuse import warn_in_event_loop
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _modules = sys.modules
 
-whole = in_one_piece
+whole, whole_method = in_one_piece.whole, in_one_piece.whole_method
 """Wrap a function that a signal may strike, and what undoes that."""
 run_user = lifecycle.run_user
 """Call the user's code; report its error."""

@@ -21,8 +21,8 @@ Rules:
   They must be whole and alone. Of all others it returns the bytes, for the parser, and of what comes
   without a question, which may be the middle of a reply.
 * `packed` makes a command of texts and small numbers. It leaves all else to Python.
-* A `Whole` calls one function, and another one if that fails. No signal handler runs in between:
-  handlers run only while Python code runs.
+* What `whole` returns calls one function, and another one if that fails. No signal handler runs in
+  between: handlers run only while Python code runs.
 */
 
 #define PY_SSIZE_T_CLEAN
@@ -30,10 +30,8 @@ Rules:
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <structmember.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <time.h>
@@ -518,67 +516,21 @@ line(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 
 #define MAX_UNDO 10 /* as in whole.py */
 
-typedef struct {
-    PyObject_HEAD
-    PyObject *call, *undo;
-} Whole;
-
-static PyObject *bound; /* Python's own type of bound methods: it calls what it binds from C */
-
+/* Call the first of *both*, and if that raises the second one with the same arguments. */
 static PyObject *
-whole_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
-{
-    PyObject *call, *undo;
-    Whole *self;
-
-    if (kwargs != NULL && PyDict_Size(kwargs) > 0) {
-        PyErr_SetString(PyExc_TypeError, "(call, undo)");
-        return NULL;
-    }
-    if (!PyArg_ParseTuple(args, "OO", &call, &undo)
-        || (self = (Whole *)PyType_GenericAlloc(type, 0)) == NULL)
-        return NULL;
-    Py_INCREF(call);
-    Py_INCREF(undo);
-    self->call = call;
-    self->undo = undo;
-    return (PyObject *)self;
-}
-
-static void
-whole_dealloc(Whole *self)
-{
-    PyTypeObject *type = Py_TYPE((PyObject *)self);
-    Py_XDECREF(self->call);
-    Py_XDECREF(self->undo);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
-    Py_DECREF(type);
-}
-
-static PyObject *
-whole_get(Whole *self, PyObject *object, PyObject *Py_UNUSED(type))
-{
-    if (object == NULL || object == Py_None) {
-        Py_INCREF((PyObject *)self);
-        return (PyObject *)self;
-    }
-    return PyObject_CallFunctionObjArgs(bound, self, object, NULL);
-}
-
-static PyObject *
-whole_call(Whole *self, PyObject *args, PyObject *kwargs)
+call_whole(PyObject *both, PyObject *args, PyObject *named)
 {
     PyObject *result, *undone, *kind, *value, *trace;
     int times;
 
     /* Whatever looked it up need not keep it: its class may lose it meanwhile. */
-    Py_INCREF((PyObject *)self);
-    result = PyObject_Call(self->call, args, kwargs);
+    Py_INCREF(both);
+    result = PyObject_Call(PyTuple_GetItem(both, 0), args, named);
     if (result == NULL) {
         PyErr_Fetch(&kind, &value, &trace);
         /* A second signal may strike while the first one is undone. */
         for (times = 0; times < MAX_UNDO; times++) {
-            undone = PyObject_Call(self->undo, args, kwargs);
+            undone = PyObject_Call(PyTuple_GetItem(both, 1), args, named);
             if (undone != NULL) {
                 Py_DECREF(undone);
                 break;
@@ -587,50 +539,26 @@ whole_call(Whole *self, PyObject *args, PyObject *kwargs)
         }
         PyErr_Restore(kind, value, trace);
     }
-    Py_DECREF((PyObject *)self);
+    Py_DECREF(both);
     return result;
 }
 
-static PyMemberDef whole_members[] = {
-    {"__wrapped__", T_OBJECT, offsetof(Whole, call), READONLY, "What is called."},
-    {NULL, 0, 0, 0, NULL},
-};
+static PyMethodDef whole_method = {
+    "whole", (PyCFunction)(void (*)(void))call_whole, METH_VARARGS | METH_KEYWORDS,
+    "Call a function, and if that raises another one with the same arguments."};
 
-static PyType_Slot whole_slots[] = {
-    {Py_tp_doc, "Calls a function, and if that raises another one with the same arguments."},
-    {Py_tp_new, whole_new},
-    {Py_tp_dealloc, whole_dealloc},
-    {Py_tp_descr_get, whole_get},
-    {Py_tp_call, whole_call},
-    {Py_tp_members, whole_members},
-    {0, NULL},
-};
-
-static PyType_Spec whole_spec = {
-    .name = "interlock._links._exchange.Whole",
-    .basicsize = sizeof(Whole),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = whole_slots,
-};
-
-static int
-add_types(PyObject *added)
+static PyObject *
+whole(PyObject *Py_UNUSED(module), PyObject *both)
 {
-    PyObject *type = PyType_FromModuleAndSpec(added, &whole_spec, NULL);
-    PyObject *types = PyImport_ImportModule("types");
-    int failed = type == NULL ? -1 : PyModule_AddType(added, (PyTypeObject *)type);
-
-    /* It is the same for all interpreters of the process, and lives as long. */
-    if (types == NULL || (bound = PyObject_GetAttrString(types, "MethodType")) == NULL)
-        failed = -1;
-    Py_XDECREF(types);
-    Py_XDECREF(type);
-    return failed;
+    if (!takes(PyTuple_Size(both), 2, "(call, undo)"))
+        return NULL;
+    return PyCFunction_New(&whole_method, both);
 }
 
 static PyMethodDef methods[] = {
     {"of_thread", (PyCFunction)(void (*)(void))of_thread, METH_FASTCALL,
      "Return what this thread keeps under a key, or else what a function makes."},
+    {"whole", whole, METH_VARARGS, "Return a function that undoes what it calls if that raises."},
     {"owner_of_flow", (PyCFunction)(void (*)(void))owner_of_flow, METH_FASTCALL,
      "Return the owner that stands for what runs in this thread."},
     {"line", (PyCFunction)(void (*)(void))line, METH_FASTCALL,
@@ -647,7 +575,6 @@ static PyMethodDef methods[] = {
 };
 
 static PyModuleDef_Slot slots[] = {
-    {Py_mod_exec, add_types},
 /* The stable ABI of 3.11, for which wheels are built, knows none of these. */
 #if PY_VERSION_HEX >= 0x030C0000 && !defined(Py_LIMITED_API)
     {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},

@@ -1,13 +1,12 @@
 from collections.abc import Callable
 from types import CodeType, FrameType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 
-class Whole:
-    def __new__(cls, call: Callable[..., Any], undo: Callable[..., object], /) -> Self: ...
-    def __call__(self, *args: Any) -> Any: ...
+_F = TypeVar("_F", bound=Callable[..., Any])
 
+def whole(call: _F, undo: Callable[..., object], /) -> _F: ...
 def line(frame: FrameType, name: str, /) -> tuple[CodeType, int]: ...
 def ask(
     fileno: Callable[[], int], data: bytes, seconds: float, /

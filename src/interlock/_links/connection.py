@@ -33,7 +33,6 @@ from interlock._links.resp import (
     pack,
     pack_eval,
     pack_evalsha,
-    pack_known,
     without_spare,
 )
 from interlock._links.wait_command import WaitCommand
@@ -58,14 +57,6 @@ The connection can be used again only if that comes.
 """
 
 
-def _heed_signals() -> None:
-    """Do nothing, in Python: that is where the interpreter runs signal handlers.
-
-    A signal may come after the last step in Python and before the kernel waits. Nothing ends that
-    wait early. So a long one is taken in steps.
-    """
-
-
 class Connection:
     """A connection that one thread at a time uses.
 
@@ -75,9 +66,11 @@ class Connection:
 
     Attributes:
         replicas: how many were connected to the server when it was asked last.
-        known: the digests of the scripts whose texts were sent on it.
         used: set when scripts succeed, so that who clears it sees whether it is used.
         name: its name in CLIENT LIST.
+        meanwhile: called every `TICK` seconds while nothing comes, if it is not None; its errors are
+            raised.
+        owes: how many replies are still to come, so that nobody else may use the connection.
 
     Raises:
         ServerUnavailableError: no connection within about *timeout*.
@@ -87,7 +80,8 @@ class Connection:
         self._endpoint = endpoint
         self.where = endpoint.where
         self.moves = endpoint.moves
-        self.known: set[str] = set()
+        self.meanwhile: Callable[[], None] | None = None
+        self._known: set[str] = set()
         self.used = False
         self.name = ""
         self._wait_command: WaitCommand | None = None
@@ -97,11 +91,11 @@ class Connection:
         self._socket = cast("socket.socket", self._inner.sock)
         self._received = Replies()
         self._timeout, self._in_c = timeout, False
-        self.replicas = self._pending = 0
+        self.replicas = self.owes = 0
         try:
             # Bound once: looking them up costs more than calling some of them.
             self._handle, self._ask, self._limit, self._in_c = methods_for(self._socket)
-            self._limit(self._socket, timeout)
+            self._limit(timeout)
         except OSError as error:  # it has ended already
             self.close()
             raise self._broken(error, sent=False) from error
@@ -116,7 +110,7 @@ class Connection:
             return
         self._timeout = -1.0  # unknown, if a Ctrl-C comes now
         try:
-            self._limit(self._socket, seconds)
+            self._limit(seconds)
         except OSError as error:
             raise self._broken(error) from error
         self._timeout = seconds
@@ -131,13 +125,13 @@ class Connection:
         if timeout != self._timeout:
             self.set_timeout(timeout)
         packed = call.packed or pack_evalsha(call)
-        self._pending = 1
+        self.owes = 1
         # Bound first: Python 3.11 is slow to call attributes that are not methods.
         ask = self._ask
         try:
             reply: Any = ask(self._handle, packed, timeout)
             if reply.__class__ is not bytes:
-                self._pending = 0
+                self.owes = 0
                 if not self.used:
                     self.used = self._endpoint.served = True
                 return reply
@@ -145,7 +139,7 @@ class Connection:
             reply = self._read()
         except (OSError, ParserError) as error:
             raise self._broken(error) from error
-        self._pending = 0
+        self.owes = 0
         if isinstance(reply, ReplyError):
             self._wait_command = None
             finals = self._finals([call], [reply], timeout)
@@ -163,21 +157,11 @@ class Connection:
         """Return whether the server has executed scripts for this client."""
         return self._endpoint.served
 
-    @property
-    def owes(self) -> bool:
-        """Return whether a reply is still to come, so that nobody else may use the connection."""
-        return self._pending > 0
-
     def fileno(self) -> int:
         """Return the file descriptor of the socket."""
         return self._socket.fileno()
 
-    def batch(
-        self,
-        calls: Sequence[Eval[object]],
-        timeout: float,
-        meanwhile: Callable[[], None] | None = None,
-    ) -> list[object]:
+    def batch(self, calls: Sequence[Eval[object]], timeout: float) -> list[object]:
         """Run *calls* in one write.
 
         Return each one's reply or `InterlockError`. If nothing was granted, the answer of the
@@ -186,53 +170,46 @@ class Connection:
         Args:
             calls: the scripts.
             timeout: seconds of silence after which the connection counts as dead.
-            meanwhile: called every `TICK` seconds while nothing comes; its errors are raised.
 
         Raises:
             ServerUnavailableError: the connection failed before the last reply was read.
         """
         self.begin(calls, timeout)
-        return self.finish(calls, timeout, meanwhile)
+        return self.finish(calls, timeout)
 
-    def ask(
-        self,
-        calls: Sequence[Eval[object]],
-        timeout: float,
-        meanwhile: Callable[[], None] | None = None,
-    ) -> list[object]:
+    def ask(self, calls: Sequence[Eval[object]], timeout: float) -> list[object]:
         """Run the one of *calls* on a node that is just taking over its slot; as `batch`."""
         self.set_timeout(timeout)
         # The text goes with it: to send it later, the node must be asked (ASKING) again.
         [call] = calls
         self._write([ASKING, pack_eval(without_spare(call)), *self._inquire(calls)])
-        [asked] = self._replies(1, timeout, meanwhile)
-        replies = self.finish(calls, timeout, meanwhile)
+        [asked] = self._replies(1, timeout)
+        replies = self.finish(calls, timeout)
         return [refusal(str(asked), call, self.where)] if isinstance(asked, ReplyError) else replies
 
     def begin(self, calls: Sequence[Eval[object]], timeout: float) -> None:
         """Send *calls*; `finish` reads the replies. Arguments and errors as `batch`."""
         self.set_timeout(timeout)
-        packed = [
-            pack_evalsha(call) if call.replication is None else pack_known(call, self.known)
-            for call in calls
-        ]
+        packed: list[bytes] = []
+        for call in calls:
+            # A WAIT may not be followed by the server's question for the text.
+            if call.replication is not None and call.script.sha not in self._known:
+                self._known.add(call.script.sha)
+                packed.append(pack_eval(call))
+            else:
+                packed.append(pack_evalsha(call))
         self._write(packed + self._inquire(calls))
 
-    def finish(
-        self,
-        calls: Sequence[Eval[object]],
-        timeout: float,
-        meanwhile: Callable[[], None] | None = None,
-    ) -> list[object]:
+    def finish(self, calls: Sequence[Eval[object]], timeout: float) -> list[object]:
         """Return the replies to *calls*; arguments and errors as `batch`."""
-        replies = self._replies(len(calls), timeout, meanwhile)
+        replies = self._replies(len(calls), timeout)
         if not any(isinstance(reply, ReplyError) for reply in replies):
             self.used = self._endpoint.served = True
             if self._wait_command is None:
                 return replies
-        answers = self._finals(calls, replies, timeout, meanwhile)
+        answers = self._finals(calls, replies, timeout)
         if self._wait_command is not None:
-            self._confirm(self._wait_command, answers, timeout, meanwhile)
+            self._confirm(self._wait_command, answers, timeout)
         for answer in answers:
             if isinstance(answer, ServerUnavailableError) and left(answer):
                 # Calls before the demotion may have been executed.
@@ -241,20 +218,20 @@ class Connection:
         return answers
 
     def _finals(
-        self,
-        calls: Sequence[Eval[object]],
-        replies: list[object],
-        timeout: float,
-        meanwhile: Callable[[], None] | None = None,
+        self, calls: Sequence[Eval[object]], replies: list[object], timeout: float
     ) -> list[object]:
         """Send *calls* again until their *replies* are final; return each one's or its error."""
         attempts = [Attempt(call, self._endpoint.refused) for call in calls]
-        while again := _again(attempts, replies):
-            _ = self._answers(timeout, meanwhile)
+        while True:
+            sent = [attempt.again(reply) for attempt, reply in zip(attempts, replies, strict=True)]
+            again = {place: packed for place, packed in enumerate(sent) if packed is not None}
+            if not again:
+                break
+            if self._wait_command is not None:
+                _ = self._answers(self._wait_command, timeout)
             self.set_timeout(timeout)
             self._write([*again.values(), *self._inquire(calls)])
-            answers = self._replies(len(again), timeout, meanwhile)
-            for place, answer in zip(again, answers, strict=True):
+            for place, answer in zip(again, self._replies(len(again), timeout), strict=True):
                 replies[place] = answer
         return [
             refusal(str(reply), call, self.where, moves=self.moves, served=self.served)
@@ -271,42 +248,30 @@ class Connection:
         self._wait_command = WaitCommand(calls, self)
         return self._wait_command.commands()
 
-    def _answers(self, timeout: float, meanwhile: Callable[[], None] | None) -> list[object]:
-        """Return the answers to the present wait command."""
-        if self._wait_command is None:
-            return []
-        seconds = self._wait_command.timeout + timeout
-        return self._replies(self._wait_command.answers, seconds, meanwhile or _heed_signals)
+    def _answers(self, wait_command: WaitCommand, timeout: float) -> list[object]:
+        return self._replies(wait_command.answers, wait_command.timeout + timeout)
 
-    def _confirm(
-        self,
-        wait_command: WaitCommand,
-        replies: list[object],
-        timeout: float,
-        meanwhile: Callable[[], None] | None,
-    ) -> None:
+    def _confirm(self, wait_command: WaitCommand, replies: list[object], timeout: float) -> None:
         """Wait for the replicas; put an error in place of each grant that they do not confirm."""
         if not wait_command.concerns(replies):
             # The answer comes at once unless replicas lag behind what others wrote.
             with suppress(ServerUnavailableError):
                 _ = self._replies(wait_command.answers, REFUSED_WAIT)
             return
-        while not wait_command.heard(self._answers(timeout, meanwhile)):
+        while not wait_command.heard(self._answers(wait_command, timeout)):
             self._write(wait_command.commands())
         wait_command.conclude(replies)
 
     def _write(self, commands: list[bytes]) -> None:
-        self._pending = len(commands)
+        self.owes = len(commands)
         try:
             self._socket.sendall(b"".join(commands))
         except OSError as error:
             raise self._broken(error) from error
 
-    def _replies(
-        self, count: int, timeout: float, meanwhile: Callable[[], None] | None = None
-    ) -> list[object]:
+    def _replies(self, count: int, timeout: float) -> list[object]:
         replies: list[object] = []
-        silent_for = 0.0
+        silent_for, meanwhile = 0.0, self.meanwhile
         self.set_timeout(timeout if meanwhile is None else min(timeout, TICK))
         try:
             while len(replies) < count:
@@ -319,7 +284,7 @@ class Connection:
                     meanwhile()
                 else:
                     silent_for = 0.0
-                    self._pending -= 1
+                    self.owes -= 1
         except (OSError, ParserError) as error:
             raise self._broken(error, timeout) from error
         return replies
@@ -429,10 +394,3 @@ class Connection:
             what += maybe_tls(error)
         what = f"lost the connection to {self.where}: {what}"
         return ServerUnavailableError(what, sent=sent, transient=True)
-
-
-def _again(attempts: Sequence[Attempt], replies: Sequence[object]) -> dict[int, bytes]:
-    """Return what to send after *replies* that are not final, by place; each text goes once."""
-    texts: set[str] = set()
-    again = [attempt.again(reply, texts) for attempt, reply in zip(attempts, replies, strict=True)]
-    return {place: packed for place, packed in enumerate(again) if packed is not None}

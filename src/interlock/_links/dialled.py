@@ -163,10 +163,15 @@ class Dialled:
             ParserError: this is no such server.
         """
         given = self._given
-        self.sock = self._unix(given["path"]) if "path" in given else self._tcp()
-        self.sock.settimeout(self._timeout)
+        if "path" in given:
+            self.sock = connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            connected.settimeout(self._connect_timeout)
+            connected.connect(given["path"])
+        else:
+            self.sock = connected = self._tcp()
+        connected.settimeout(self._timeout)
         if self._tls:
-            self._secure(self.sock)
+            self._secure(connected)
         for words in self._login_words():
             self.send_command(*words)
             try:
@@ -191,9 +196,8 @@ class Dialled:
     def _secure(self, connected: socket.socket) -> None:
         context, host = context_of(self._given), self._given.get("host", "localhost")
         if self._for_loop:
-            cipher = Cipher(context, host)
-            cipher.shake_hands(connected)
-            self.cipher = cipher
+            self.cipher = Cipher(context, host)
+            self.cipher.shake_hands(connected)
         else:
             self.sock = context.wrap_socket(connected, server_hostname=host)
 
@@ -215,16 +219,6 @@ class Dialled:
             for option, value in ours.items():
                 if option is not None:
                     connected.setsockopt(socket.IPPROTO_TCP, option, value)
-        return connected
-
-    def _unix(self, path: str) -> socket.socket:
-        connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            connected.settimeout(self._connect_timeout)
-            connected.connect(path)
-        except BaseException:
-            connected.close()
-            raise
         return connected
 
     def disconnect(self) -> None:

@@ -58,19 +58,10 @@ async def in_thread(work: Callable[[], T]) -> T:
     """
     import asyncio  # noqa: PLC0415 - threads do without it
 
-    done = Future[T]()
-
-    def run() -> None:
-        with suppress(InvalidStateError):  # the task was cancelled
-            try:
-                done.set_result(work())
-            except Exception as error:  # noqa: BLE001 - the task raises it
-                done.set_exception(error)
-
     try:
-        threading.Thread(target=run, name="interlock-connect", daemon=True).start()
+        done = Shared[T]("interlock-connect").begin(None, work)
     except RuntimeError:  # too many threads
-        run()
+        return work()
     return await asyncio.wrap_future(done)
 
 
@@ -102,13 +93,13 @@ class Shared(Generic[T]):
 
         def run() -> None:
             try:
-                result = work()
+                tell = partial(future.set_result, work())
             except BaseException as error:  # noqa: BLE001 - those who wait raise it
-                self.leave(key, future)
-                future.set_exception(error.with_traceback(None))  # which would keep this thread
-            else:
-                self.leave(key, future)
-                future.set_result(result)
+                error.__traceback__ = None  # which would keep this thread
+                tell = partial(future.set_exception, error)
+            self.leave(key, future)
+            with suppress(InvalidStateError):  # nobody waits any more
+                tell()
 
         try:
             # `setdefault` lets one caller in, wherever a signal strikes.

@@ -11,7 +11,8 @@ import os
 import socket
 import struct
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +35,7 @@ def ask_in_python(sock: socket.socket, data: bytes, seconds: float, /) -> bytes:
     """Send *data*; return the first bytes of the reply, or none at the end of the connection.
 
     Args:
-        sock: the socket, whose timeout `python_timeout` has set to *seconds*.
+        sock: the socket, whose timeout is *seconds*.
         data: the command; empty to receive only.
         seconds: the longest silence before it fails.
 
@@ -55,39 +56,24 @@ def kernel_timeout(sock: socket.socket, seconds: float) -> None:
         sock.setsockopt(socket.SOL_SOCKET, option, value)
 
 
-def python_timeout(sock: socket.socket, seconds: float) -> None:
-    """Make each read and write of any socket fail after *seconds*."""
-    sock.settimeout(seconds)
-
-
-class Methods(NamedTuple):
-    """The fastest functions that work with one socket.
-
-    Attributes:
-        handle: stands for the socket in calls of `ask`.
-        ask: sends, and returns the reply if it can parse it, else the first bytes of the reply.
-            Without anything to send it returns the bytes that come next.
-        limit: sets the timeout of the socket.
-        in_c: whether `ask` is the one in C: it calls nobody's code.
-    """
-
-    handle: object
-    ask: Ask
-    limit: Callable[[socket.socket, float], None]
-    in_c: bool = False
-
-
 def encrypts(sock: socket.socket) -> bool:
     """Return whether *sock* is one of TLS; the module takes long to load, and is not."""
     ssl = sys.modules.get("ssl")
     return ssl is not None and isinstance(sock, ssl.SSLSocket)
 
 
-def methods_for(sock: socket.socket) -> Methods:
-    """Return the fastest functions that work with *sock*."""
+def methods_for(sock: socket.socket) -> tuple[object, Ask, Callable[[float], None], bool]:
+    """Return the fastest functions that work with *sock*.
+
+    Returns:
+        What stands for the socket in calls of the next one. That sends, and returns the reply if it
+        can parse it, else the first bytes of the reply; without anything to send, it returns the
+        bytes that come next. Then what sets the timeout of the socket, and whether all is in C and
+        calls nobody's code.
+    """
     if _in_c is not None and not encrypts(sock):
         sock.settimeout(None)
         # A socket of gevent or eventlet stays non-blocking: other greenlets run while it waits.
         if os.get_blocking(sock.fileno()):
-            return Methods(sock.fileno, _in_c, kernel_timeout, in_c=True)
-    return Methods(sock, ask_in_python, python_timeout)
+            return sock.fileno, _in_c, partial(kernel_timeout, sock), True
+    return sock, ask_in_python, sock.settimeout, False

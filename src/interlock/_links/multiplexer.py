@@ -20,7 +20,7 @@ from interlock._links.dialling import in_thread
 from interlock._links.pipeline import Pipeline
 from interlock._links.pool import NodePool, Pool
 from interlock._links.redirection import Route
-from interlock._links.replies import RedirectedError, silent
+from interlock._links.replies import RedirectedError
 from interlock._links.topology import LEAST
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 
@@ -89,11 +89,10 @@ class NodeMultiplexer:
             # If the loop stood still, its timers come first, and then what the thread has done.
             done, _ = await asyncio.wait({connecting}, timeout=MOMENT)
         if not done:
-            where, seen, tls = self._endpoint.where, self._endpoint.seen, self._endpoint.tls
-            error = silent(where, seen=seen, tls=tls)
+            error = self._endpoint.unconnected(TimeoutError())
             # Connecting goes on without this caller. When the caller asks again, the connection
             # may be there.
-            error.transient = seen or timeout < self._timeout
+            error.transient = self._endpoint.seen or timeout < self._timeout
             raise error
         pipeline = connecting.result()
         if self._closed:

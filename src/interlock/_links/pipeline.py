@@ -50,17 +50,15 @@ class Pipeline(asyncio.Protocol):
         timeout: seconds without an answer after which it is dead.
 
     Attributes:
-        served, refused: as in `Endpoint`.
+        served: as in `Endpoint`.
         dead: True when nothing can be sent any more.
     """
 
     def __init__(self, endpoint: Endpoint, timeout: float) -> None:
         self._endpoint = endpoint
         self.where = endpoint.where
-        self.moves = endpoint.moves
         self.dead = self._ended = False
         self.served = endpoint.served
-        self.refused = endpoint.refused
         self._why = ""
         self._last: asyncio.Future[object] | None = None
         self._timeout = timeout
@@ -164,11 +162,12 @@ class Pipeline(asyncio.Protocol):
         """
         if isinstance(reply, ServerUnavailableError):
             raise reply
-        attempt = Attempt(call, self.refused)
+        attempt = Attempt(call, self._endpoint.refused)
         while (again := attempt.again(reply)) is not None:
             reply = await self._within(seconds, self.send(again))
         if isinstance(reply, ReplyError):
-            error = refusal(str(reply), call, self.where, moves=self.moves, served=self.served)
+            moves = self._endpoint.moves
+            error = refusal(str(reply), call, self.where, moves=moves, served=self.served)
             if left(error):
                 self._die("its server is a replica now")
             raise error

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from interlock._links.topology import Topology
     from interlock.options import PubSub
 
+    Look = Callable[[], None] | None
+
 MAX_CONNECTIONS = 100
 IDLE = 60.0
 """Seconds after which a connection is closed that nobody has used, unless it is the only one."""
@@ -83,12 +85,7 @@ class NodePool:
         return reply
 
     def run(
-        self,
-        call: Eval[object],
-        timeout: float,
-        meanwhile: Callable[[], None] | None = None,
-        *,
-        asking: bool = False,
+        self, call: Eval[object], timeout: float, meanwhile: Look = None, *, asking: bool = False
     ) -> object:
         """Run *call* as `batch` does; errors as `eval`."""
         [reply] = self.batch([call], timeout, meanwhile, asking=asking)
@@ -108,6 +105,7 @@ class NodePool:
 
     def take_back(self, connection: Connection) -> None:
         """Take a connection back; one that still owes a reply is closed."""
+        connection.meanwhile = None
         if connection.owes:
             self.discard(connection)
         else:
@@ -131,13 +129,17 @@ class NodePool:
         self,
         calls: Sequence[Eval[object]],
         timeout: float,
-        meanwhile: Callable[[], None] | None = None,
+        meanwhile: Look = None,
         *,
         asking: bool = False,
     ) -> list[object]:
         """Run *calls* in one write; arguments and errors as `Connection.batch`.
 
-        The node is just taking over the slot of the only one if it is *asking* for that.
+        Args:
+            calls: the scripts; a single one if the node is just taking over its slot (*asking*).
+            timeout: seconds to wait for a connection, and of silence after that.
+            meanwhile: called before they are sent, and then as `Connection.meanwhile`.
+            asking: whether the node is just taking over the slot.
         """
         connection = self._take(timeout)
         try:
@@ -145,8 +147,9 @@ class NodePool:
                 meanwhile()  # it was not called while connecting
             if connection.name != self.name:
                 self.named = connection.call(self.name, timeout)
+            connection.meanwhile = meanwhile
             run = connection.ask if asking else connection.batch
-            replies = run(calls, timeout, meanwhile)
+            replies = run(calls, timeout)
         except BaseException as error:
             self.failed(connection, error)
             raise
@@ -306,15 +309,12 @@ class Pool:
             raise self._topology.silent(timeout) from None
 
     def batch(
-        self,
-        calls: Sequence[Eval[object]],
-        timeout: float,
-        meanwhile: Callable[[], None] | None = None,
+        self, calls: Sequence[Eval[object]], timeout: float, meanwhile: Look = None
     ) -> list[object]:
         """Run *calls*, which one node serves, in one write.
 
         Return each one's reply or `InterlockError`. If another node serves one by now, that is
-        followed. Arguments as `Connection.batch`; an `InterlockError` that *meanwhile* raises is the
+        followed. Arguments as `NodePool.batch`; an `InterlockError` that *meanwhile* raises is the
         reply to all.
         """
         if not calls:
@@ -329,11 +329,7 @@ class Pool:
         ]
 
     def outcome(
-        self,
-        call: Eval[object],
-        reply: object,
-        timeout: float,
-        meanwhile: Callable[[], None] | None = None,
+        self, call: Eval[object], reply: object, timeout: float, meanwhile: Look = None
     ) -> object:
         """Return the final reply or `InterlockError`: in a cluster another node may serve *call*."""
         if not isinstance(reply, ServerUnavailableError):
@@ -379,7 +375,7 @@ class Pool:
         call: Eval[object],
         failure: ServerUnavailableError,
         timeout: float,
-        meanwhile: Callable[[], None] | None = None,
+        meanwhile: Look = None,
     ) -> object:
         """Go on with *call* after it ended with *failure* at the node that should serve it.
 

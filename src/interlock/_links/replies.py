@@ -7,7 +7,6 @@ import re
 import socket
 import sys
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING
 
 from interlock._core.model.foreign_text import safe
@@ -204,35 +203,28 @@ def unconnected(error: Exception, where: str, *, seen: bool, tls: bool) -> Serve
         seen: whether it could be reached before, so that trying again makes sense.
         tls: whether TLS was wanted.
     """
-    text = str(error)
     if isinstance(error, ReplyError):
-        return _unavailable(text, where)
+        return _unavailable(str(error), where)
     if not isinstance(error, OSError | ParserError):
         # It comes neither from the server nor from the network, but from an impossible host name.
-        return _not_connected(where, f"{type(error).__name__}: {text}", seen=seen)
-    refused = _is_of_tls(error) or "certificate" in text.lower()
-    reached = not isinstance(error, ConnectionRefusedError | socket.gaierror)
+        return _not_connected(where, f"{type(error).__name__}: {error}", seen=seen)
     error.__traceback__ = error.__context__ = None  # it would be shown above our error
+    ssl = sys.modules.get("ssl")  # it takes long to load
+    of_tls = ssl is not None and isinstance(error, ssl.SSLError)
+    unresolved = isinstance(error, socket.gaierror)
+    if isinstance(error, TimeoutError):
+        why = "no answer in time"
+    elif isinstance(error, OSError) and error.errno and not (of_tls or unresolved):
+        why = os.strerror(error.errno)
+    else:
+        stripped = re.sub(r"^\[Errno -?\d+\] ", "", str(error)).rstrip(".")
+        why = stripped or "the server closed the connection"
+    reached = not (unresolved or isinstance(error, ConnectionRefusedError))
     # A server that rejects our certificate may just hang up, and its message is lost on the way.
     # A server that does not speak TLS waits for the end of our first line.
-    if refused or (tls and not seen and reached):
-        return _no_tls(where, _reason(error))
-    why = _reason(error)
-    if not tls and not seen:
-        why += maybe_tls(error)
-    return _not_connected(where, why, seen=seen)
-
-
-def silent(where: str, *, seen: bool, tls: bool) -> ServerUnavailableError:
-    """Return the error for a caller when there is no connection in time.
-
-    Arguments as for `unconnected`.
-    """
-    tell = _no_tls if tls and not seen else partial(_not_connected, seen=seen)
-    return tell(where, _IN_TIME)
-
-
-_IN_TIME = "no answer in time"
+    if of_tls or "certificate" in str(error).lower() or (tls and not seen and reached):
+        return _no_tls(where, why)
+    return _not_connected(where, why if tls or seen else why + maybe_tls(error), seen=seen)
 
 
 def _not_connected(where: str, why: str, *, seen: bool) -> ServerUnavailableError:
@@ -246,23 +238,6 @@ def _no_tls(where: str, why: str) -> ServerUnavailableError:
         " (ssl_certfile, ssl_keyfile)",
         code="TLS",
     )
-
-
-def _reason(error: Exception) -> str:
-    """Return why there is no connection."""
-    if isinstance(error, TimeoutError):
-        return _IN_TIME
-    named = isinstance(error, socket.gaierror) or _is_of_tls(error)
-    if isinstance(error, OSError) and error.errno and not named:
-        return os.strerror(error.errno)
-    stripped = re.sub(r"^\[Errno -?\d+\] ", "", str(error))
-    return stripped.rstrip(".") or "the server closed the connection"
-
-
-def _is_of_tls(error: Exception) -> bool:
-    """Return whether *error* is one of TLS, whose module takes long to load."""
-    ssl = sys.modules.get("ssl")
-    return ssl is not None and isinstance(error, ssl.SSLError)
 
 
 def maybe_tls(error: BaseException | None) -> str:

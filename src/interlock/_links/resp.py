@@ -170,7 +170,10 @@ class Replies:
             return found
         values, end, missing = found
         self._begun = missing, [data[end:]]
-        self.wrong = why_wrong(len(data) - end, missing)
+        if missing < 0:
+            self.wrong = NO_REPLY
+        elif len(data) - end + missing > LONGEST_REPLY:
+            self.wrong = f"a reply of more than {LONGEST_REPLY} bytes"
         return values
 
     def feed(self, data: bytes) -> None:
@@ -193,18 +196,6 @@ class Replies:
 _NOTHING: tuple[int, list[bytes]] = 0, []
 
 
-def why_wrong(size: int, missing: int) -> str:
-    """Return why the rest of a reply is not worth waiting for; empty if it is.
-
-    Args:
-        size: how many bytes of it there are.
-        missing: how many it lacks at least: -1 if it is no reply.
-    """
-    if missing < 0:
-        return NO_REPLY
-    return f"a reply of more than {LONGEST_REPLY} bytes" if size + missing > LONGEST_REPLY else ""
-
-
 def pack(parts: Sequence[str | int]) -> bytes:
     """Return the bytes of one command."""
     return _packed_in_c(tuple(parts)) or pack_in_python(parts)
@@ -224,22 +215,6 @@ def pack_evalsha(call: Eval[object]) -> bytes:
 def pack_eval(call: Eval[object]) -> bytes:
     """Return the bytes of *call* with the text of its script, which the server may not know."""
     return pack(("EVAL", call.script.text, len(call.keys), *call.keys, *call.args))
-
-
-def pack_known(call: Eval[object], known: set[str]) -> bytes:
-    """Return the bytes of *call*; with the text of its script if that is not *known* yet.
-
-    It is for calls that cannot wait for the server to ask for the text.
-
-    Args:
-        call: the script.
-        known: the digests of the scripts whose texts the connection has sent. The script's comes to
-            them.
-    """
-    if call.script.sha in known:
-        return pack_evalsha(call)
-    known.add(call.script.sha)
-    return pack_eval(call)
 
 
 def send_texts(calls: Sequence[Eval[object]]) -> None:
@@ -277,21 +252,17 @@ class Attempt:
         self._refused = refused
         self._text = False
 
-    def again(self, reply: object, texts: set[str] | None = None) -> bytes | None:
+    def again(self, reply: object) -> bytes | None:
         """Return what to send after *reply*; None if *reply* is final.
 
         The server has not executed anything then. A script that was stopped half-way has another
         error.
-
-        *texts* has the digests of the scripts whose texts go before it in the same write.
         """
         if not isinstance(reply, ReplyError):
             return None
         error, call = str(reply), self._call
         if error.startswith("NOSCRIPT") and not self._text:
-            self._text = texts is None or call.script.sha not in texts
-            if texts is not None:
-                texts.add(call.script.sha)
+            self._text = True
         elif call.spare_keys and (refused := _SPARE_REFUSED.match(error)):
             self._call = without_spare(call)
             if refused["right"]:

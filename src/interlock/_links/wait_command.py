@@ -6,8 +6,8 @@ WAIT counts the replicas that have the writes of its connection. It takes a numb
 INFO is sent with it in the same write, and tells how many replicas are connected. The next WAIT
 asks for that number. If a WAIT has asked for too few, it is sent once more.
 
-The first call of a script goes with the text (`pack_known`). The server may not know the digest,
-for example after a failover. Then replicas would be waited for in vain before the text is sent.
+The first call of a script goes with the text. The server may not know the digest, for example after
+a failover. Then replicas would be waited for in vain before the text is sent.
 
 Prior art: syncedEval of Redisson 4.7.0, which learns the number beforehand.
 """

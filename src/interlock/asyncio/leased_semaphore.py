@@ -15,7 +15,7 @@ from interlock._core.model.no_hold import NoHold
 from interlock._drivers.kept import Kept
 from interlock._drivers.process.line import line_of, note_line
 from interlock._drivers.process.whole import give_up
-from interlock._drivers.tasks import current_owner, whole
+from interlock._drivers.tasks import current_owner, whole_method
 from interlock._drivers.unawaited import attempt, awaited
 from interlock._hints import hints, told, unexpected
 from interlock._misuse import publish
@@ -76,8 +76,8 @@ class Permit(Hold):
             Release().of(hold, hold.entries[-1]).give_up()
 
     if not TYPE_CHECKING:  # called from C: no signal strikes before the first instruction
-        __aenter__ = whole(__aenter__, _struck)
-        __aexit__ = whole(__aexit__, _struck)
+        __aenter__ = whole_method(__aenter__, _struck)
+        __aexit__ = whole_method(__aexit__, _struck)
 
 
 class Takes:

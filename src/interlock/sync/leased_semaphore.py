@@ -17,7 +17,7 @@ from interlock._drivers.flow import current_owner
 from interlock._drivers.kept import Kept
 from interlock._drivers.process.line import line_of, note_line
 from interlock._drivers.process.whole import give_up
-from interlock._drivers.threads import whole
+from interlock._drivers.threads import whole_method
 from interlock._hints import hints, told, unexpected
 from interlock._misuse import publish
 from interlock._traceback import outermost, shorten
@@ -77,8 +77,8 @@ class Permit(Hold):
             Release().of(hold, hold.entries[-1]).give_up()
 
     if not TYPE_CHECKING:  # called from C: no signal strikes before the first instruction
-        __enter__ = whole(__enter__, _struck)
-        __exit__ = whole(__exit__, _struck)
+        __enter__ = whole_method(__enter__, _struck)
+        __exit__ = whole_method(__exit__, _struck)
 
 
 class Takes:

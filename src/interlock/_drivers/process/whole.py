@@ -8,7 +8,7 @@ the end of a call and what C does next.
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import wraps
+from functools import lru_cache, update_wrapper, wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from interlock._traceback import shorten
@@ -55,6 +55,14 @@ def give_up(step: Step[Any]) -> None:
 
 whole = whole_in_python
 with suppress(ImportError):  # there was no compiler, or the C part is older than its source
-    from interlock._links._exchange import Whole
+    from interlock._links._exchange import whole
 
-    whole = cast("Any", Whole)
+
+def whole_method(call: F, undo: Callable[..., object], /) -> F:
+    """Return what `whole` does, as a method.
+
+    The methods of a class are bound by what its attributes are. A function in C does not do that; a
+    cache of `functools` does it, in C, too, and keeps nothing here.
+    """
+    method: Any = lru_cache(maxsize=0)(whole(call, undo))
+    return cast("F", update_wrapper(method, call))
