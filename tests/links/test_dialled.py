@@ -110,15 +110,14 @@ def test_it_logs_in_and_chooses_its_database(server: RedisServer) -> None:
         f"unix://me:secret@{server.unix_path}?db=3",
     ):
         connection = opened(url)
-        connection.send_command("CLIENT", "INFO")
-        told = connection.read_response()
+        told = connection.ask("CLIENT", "INFO")
         assert isinstance(told, bytes)
         assert b" db=3 " in told
         assert b" user=me " in told
         connection.disconnect()
         connection.disconnect()
         with pytest.raises(ConnectionError):
-            connection.send_command("PING")
+            _ = connection.ask("PING")
 
 
 @pytest.mark.parametrize(

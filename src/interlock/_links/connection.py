@@ -253,7 +253,7 @@ class Connection:
 
     def _confirm(self, wait_command: WaitCommand, replies: list[object], timeout: float) -> None:
         """Wait for the replicas; put an error in place of each grant that they do not confirm."""
-        if not wait_command.concerns(replies):
+        if not wait_command.grants(replies):
             # The answer comes at once unless replicas lag behind what others wrote.
             with suppress(ServerUnavailableError):
                 _ = self._replies(wait_command.answers, REFUSED_WAIT)

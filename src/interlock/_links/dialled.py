@@ -173,9 +173,8 @@ class Dialled:
         if self._tls:
             self._secure(connected)
         for words in self._login_words():
-            self.send_command(*words)
             try:
-                _ = self.read_response()
+                _ = self.ask(*words)
             except ReplyError as error:
                 if words[0] != "PING":
                     raise _of_login(words[0], error) from None
@@ -236,31 +235,26 @@ class Dialled:
         with suppress(Exception):  # the interpreter may exit
             self.disconnect()
 
-    def send_command(self, *words: str) -> None:
-        """Send a command."""
-        data = pack(words)
-        self._connected().sendall(data if self.cipher is None else self.cipher.seal(data))
-
-    def read_response(self) -> object:
-        """Return the next reply.
+    def ask(self, *words: str) -> object:
+        """Send a command; return its reply.
 
         Raises:
             ReplyError: it is an error.
             OSError, ParserError: as `connect`.
         """
+        connected, cipher = self.sock, self.cipher
+        if connected is None:
+            raise ConnectionError(_CLOSED)
+        data = pack(words)
+        connected.sendall(data if cipher is None else cipher.seal(data))
         while (reply := self._received.gets()) is False:
-            data = self._connected().recv(_AT_ONCE)
+            data = connected.recv(_AT_ONCE)
             if not data:
                 raise ConnectionError(_CLOSED)
-            self._received.feed(data if self.cipher is None else self.cipher.open(data))
+            self._received.feed(data if cipher is None else cipher.open(data))
         if isinstance(reply, ReplyError):
             raise reply
         return reply
-
-    def _connected(self) -> socket.socket:
-        if self.sock is None:
-            raise ConnectionError(_CLOSED)
-        return self.sock
 
 
 def _text(word: object) -> str:

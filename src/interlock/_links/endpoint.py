@@ -267,8 +267,7 @@ class Endpoint:
             ServerUnavailableError: the reply is an error, or the connection failed.
         """
         try:
-            connection.send_command(*command)
-            return connection.read_response()
+            return connection.ask(*command)
         except Exception as error:
             connection.disconnect()
             raise self.unconnected(error) from error

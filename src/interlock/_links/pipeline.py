@@ -30,7 +30,7 @@ from interlock._links.resp import Attempt, Replies, ReplyError, pack, pack_evals
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from interlock._core.model.effects import Eval
     from interlock._links.dialled import Cipher, Dialled
@@ -239,7 +239,9 @@ class Pipeline(asyncio.Protocol):
         """Make *slot*, of a command sent just now, fail after *seconds*; return it."""
         if seconds < self._timeout:
             self._flush()  # the server's time begins here: a crowded loop is not its fault
-            timer = self._loop.call_later(seconds, self._give_up, slot, seconds)
+            timer = self._loop.call_later(
+                seconds, self._fail, [slot], f"no reply in {seconds:.3g} s"
+            )
             slot.add_done_callback(lambda _: timer.cancel())
         return slot
 
@@ -252,9 +254,6 @@ class Pipeline(asyncio.Protocol):
             # A Ctrl-C struck. Commands may never be written, and their replies would be others'.
             self._die("commands were interrupted while they were sent")
             raise
-
-    def _give_up(self, slot: asyncio.Future[object], seconds: float) -> None:
-        _fail(slot, self._lost(f"no reply in {seconds:.3g} s"))
 
     def _check_alive(self, answers_before: int) -> None:
         self._check = None
@@ -327,27 +326,20 @@ class Pipeline(asyncio.Protocol):
             self._check.cancel()
         self._transport.abort()
         slots, self._slots = self._slots, deque()
-        self._fail_all([slot for slot, _ in slots])
+        self._fail([slot for slot, _ in slots], why)
 
-    def _fail_all(self, slots: list[asyncio.Future[object]]) -> None:
+    def _fail(self, slots: Sequence[asyncio.Future[object]], why: str) -> None:
+        """Tell those who still wait for *slots* that their replies do not come, and *why*."""
         try:
             for slot in slots:
-                _fail(slot, self._lost(self._why))
+                # A signal handler may cancel its task at any line, as asyncio's own handler does.
+                with suppress(asyncio.InvalidStateError):
+                    slot.set_exception(
+                        ServerUnavailableError(
+                            f"lost the connection to {self.where}: {why}", sent=True, transient=True
+                        )
+                    )
         except BaseException:
             # A Ctrl-C struck. The others must be told, too, and nobody else knows of them.
-            _ = self._loop.call_soon(self._fail_all, slots)
+            _ = self._loop.call_soon(self._fail, slots, why)
             raise
-
-    def _lost(self, why: str) -> ServerUnavailableError:
-        return ServerUnavailableError(
-            f"lost the connection to {self.where}: {why}", sent=True, transient=True
-        )
-
-
-def _fail(slot: asyncio.Future[object], error: ServerUnavailableError) -> None:
-    """Tell *error* to the waiter of *slot*, if it still waits.
-
-    A signal handler may cancel its task at any line, as asyncio's own handler of Ctrl-C does.
-    """
-    with suppress(asyncio.InvalidStateError):
-        slot.set_exception(error)

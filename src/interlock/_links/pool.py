@@ -119,11 +119,9 @@ class NodePool:
             if connection.used:
                 connection.used = False
                 continue
-            try:
+            with suppress(ValueError, IndexError):  # another thread has taken it, or one beside it
                 self._idle.remove(connection)
-            except (ValueError, IndexError):  # another thread has taken it, or one beside it
-                continue
-            self.discard(connection)
+                self.discard(connection)
 
     def batch(
         self,

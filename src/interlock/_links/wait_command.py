@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from interlock._core.model.effects import Eval
+    from interlock._core.model.replication import Replication
     from interlock._links.connection import Connection
 
 _DEMOTED = re.compile("^UNBLOCKED|cannot be used with replica")
@@ -88,24 +89,22 @@ class WaitCommand:
         self._wanted = self._number()
         return self._acknowledged >= self._wanted or self._asked >= self._wanted
 
-    def concerns(self, replies: Sequence[object]) -> bool:
-        """Return whether any of *replies* to the calls is a grant."""
-        return any(
-            call.replication is not None and call.replication.concerns(call.script.decode, reply)
-            for call, reply in zip(self._calls, replies, strict=True)
-        )
+    def grants(self, replies: Sequence[object]) -> list[int]:
+        """Return the places of the grants among the *replies* to the calls."""
+        return [
+            place
+            for place, (call, reply) in enumerate(zip(self._calls, replies, strict=True))
+            if call.replication is not None and call.replication.concerns(call.script.decode, reply)
+        ]
 
     def conclude(self, replies: list[object]) -> None:
         """Put an error into *replies* for each grant that is not replicated well enough."""
-        for place, call in enumerate(self._calls):
-            if call.replication is None or not call.replication.concerns(
-                call.script.decode, replies[place]
-            ):
-                continue
+        for place in self.grants(replies):
+            call = self._calls[place]
             try:
                 if self._demoted:
                     raise self._lost(call)
-                call.replication.conclude(
+                cast("Replication", call.replication).conclude(
                     self._acknowledged, self._wanted, self._link.where, self._problem
                 )
             except InterlockError as error:
