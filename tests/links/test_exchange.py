@@ -14,8 +14,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import hiredis
 import pytest
+from tests.links.test_resp import NONSENSE, WHOLE
 
 from interlock._links import exchange as exchanges
 from interlock._links import resp
@@ -186,15 +186,6 @@ def test_a_closed_socket(exchange: Exchange, ends: Ends) -> None:
         exchange(ours, b"a command", SECONDS)
 
 
-def test_others_run_meanwhile(exchange: Exchange, ends: Ends) -> None:
-    """While it waits for the reply the interpreter is others'."""
-    ours, theirs = ends
-    peer = threading.Timer(0.05, lambda: theirs.sendall(b"a reply"))
-    peer.start()
-    assert exchange(ours, b"a command", SECONDS) == b"a reply"
-    peer.join(10)
-
-
 def test_a_signal_is_handled_and_the_reply_awaited(exchange: Exchange, ends: Ends) -> None:
     """A signal handler runs during the wait; the reply is returned, and nothing is sent twice."""
     ours, theirs = ends
@@ -214,43 +205,21 @@ def test_ctrl_c_ends_it(exchange: Exchange, ends: Ends) -> None:
         exchange(ours, b"a command", SECONDS)
 
 
-MANY = [
-    *(b"*1\r\n:1\r\n", b"*2\r\n:1\r\n:-77\r\n", b"*3\r\n:-1\r\n:0\r\n:12345678901\r\n"),
-    *(b"*9\r\n" + b":7\r\n" * 9, b"*2\r\n:1\r\n$-1\r\n", b"*1\r\n*1\r\n:1\r\n"),
-    *(b"*3\r\n:1\r\n:7\r\n$5\r\nepoch\r\n", b"*1\r\n+OK\r\n", b"*-1\r\n", b"*0\r\n"),
-]
-OTHER_LISTS = [
-    *(b"*2\r\n:1\r\n", b"*1\r\n:1\r\n:2\r\n", b"*2\r\n:1\r\n-ERR no\r\n"),
-    *(b"*1\r\n:1\r", b"*1\r", b"*1\r\n", b"*1\n\n:1\r\n", b"*1\rx:1\r\n"),
-    *(b"*1\r\n$5\r\nepo", b"*1\r\n*1\r\n-ERR no\r\n", b"*1\r\n$1\r\nabc"),
-]
-REPLIES = [
-    *MANY,
-    *(b"$-1\r\n", b":0\r\n", b":1\r\n", b":-2\r\n", b":29999\r\n", b":%d\r\n" % (10**18 - 1)),
-]
-"""Those that the one in C reads."""
-OTHERS = [
-    *OTHER_LISTS,
-    *(b"", b":", b":1", b":\r\n", b":-\r\n", b":1\r\n:2\r\n", b":1x\r\n", b":+1\r\n", b":--1\r\n"),
-    *(b":%d\r\n" % 2**63, b"$-1\r", b"$-1\r\n$-1\r\n", b"$1\r\n1\r\n"),
-    *(b"+OK\r\n", b"-NOSCRIPT\r\n", b"_\r\n", b"$-1\n\n"),
-]
+SENT = [*WHOLE, *NONSENSE, *[reply[:-1] for reply in WHOLE], b":1\r\n:2\r\n", b"*1\r\n:1\r\n:2\r\n"]
 
 
-@pytest.mark.parametrize("reply", [*REPLIES, *OTHERS], ids=repr)
+@pytest.mark.parametrize("sent", SENT, ids=repr)
 @COMPILED
-def test_short_replies_are_read_as_by_the_parser(ends: Ends, reply: bytes) -> None:
-    """The one in C reads nil, numbers and lists as hiredis does, and leaves all else to it."""
+def test_short_replies_are_read_as_by_the_parser(ends: Ends, sent: bytes) -> None:
+    """The one in C reads nil, numbers and lists as the parser does, and leaves all else to that."""
     ours, theirs = ends
-    theirs.sendall(reply)
+    theirs.sendall(sent)
     theirs.shutdown(socket.SHUT_WR)
     read = _in_c(ours, b"a command", SECONDS)
-    if reply in OTHERS:
-        assert read == reply
-    else:
-        parser = hiredis.Reader()
-        parser.feed(reply)
-        assert (read, type(read)) == ((expected := parser.gets()), type(expected))
+    replies = resp.parse_all_in_python(sent, resp.ReplyError)
+    reply = replies[0] if isinstance(replies, list) and len(replies) == 1 else sent
+    left = isinstance(reply, bytes) or "ReplyError" in repr(reply)
+    assert (read, type(read)) == ((sent, bytes) if left else (reply, type(reply)))
 
 
 @pytest.mark.parametrize(

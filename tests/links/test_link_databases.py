@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
-from interlock import ConfigError
-
 if TYPE_CHECKING:
     from tests.objects.awaited import Stage
     from tests.support.servers import RedisServer
@@ -23,10 +19,3 @@ async def test_a_multi_lock_over_two_databases(stage: Stage, server: RedisServer
     with server.client(db=1) as second:
         assert second.exists("name")
     await owner.do(both.release)
-
-
-async def test_one_database_twice(stage: Stage, server: RedisServer) -> None:
-    """One name in one database is one lock, also through two clients."""
-    one, other = stage.client(server.url()), stage.client(server.url())
-    with pytest.raises(ConfigError, match="a member twice"):
-        one.multi_lock(one.lock("name"), other.lock("name"))

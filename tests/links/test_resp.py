@@ -19,7 +19,7 @@ WHOLE = [
     *(b"$-1\r\n", b"*-1\r\n", b"*0\r\n", b"$0\r\n\r\n", b"+OK\r\n", b"+\r\n", b"-ERR no\r\n"),
     *(b":0\r\n", b":-1\r\n", b":%d\r\n" % -(2**63), b":%d\r\n" % (2**63 - 1)),
     *(b"$4\r\n\r\n\r\n\r\n", b"-\xff\r\n", b"*1\r\n-ERR inside\r\n"),
-    b"*3\r\n:1\r\n*2\r\n$1\r\na\r\n*0\r\n$-1\r\n",
+    *(b"*2\r\n:1\r\n:-77\r\n", b"*3\r\n:1\r\n*2\r\n$1\r\na\r\n*0\r\n$-1\r\n"),
 ]
 NONSENSE = [
     *(b"nonsense\r\n", b"\r\n", b"_\r\n", b":\r\n", b":x\r\n", b":1\n\r\n", b":+1\r\n", b"$-2\r\n"),
