@@ -6,14 +6,13 @@ import asyncio
 import socket
 import subprocess
 import sys
-import threading
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
 import redis.connection
 from tests.cli.cli_process import ENVIRON
+from tests.support.listening import listening
 from tests.support.patience import GIVE_UP
 from tests.support.servers import RedisServer
 
@@ -126,19 +125,13 @@ def test_it_logs_in_and_chooses_its_database(server: RedisServer) -> None:
 )
 def test_what_is_no_server_is_an_error(answer: bytes, error: type[Exception]) -> None:
     """A peer that hangs up, or answers with something else, ends the login."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
 
-        def serve() -> None:
-            peer, _ = listener.accept()
-            with peer, suppress(ConnectionError):
-                _ = peer.recv(100)
-                peer.sendall(answer)
+    def serve(peer: socket.socket) -> None:
+        _ = peer.recv(100)
+        peer.sendall(answer)
 
-        peer = threading.Thread(target=serve)
-        peer.start()
-        with pytest.raises(error):
-            opened(f"redis://:secret@127.0.0.1:{listener.getsockname()[1]}")
-        peer.join()
+    with listening(serve) as port, pytest.raises(error):
+        opened(f"redis://:secret@127.0.0.1:{port}")
 
 
 async def test_a_task_that_was_cancelled_leaves_no_connection() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 import threading
-from contextlib import closing, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import pytest
+from tests.support.listening import listening
 from tests.support.servers import wait_until
 
 from interlock._core.model.effects import Eval, Script
@@ -17,50 +16,34 @@ from interlock._links.pool import Pool
 from interlock._links.topology import topology_of
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Iterator
+
+    import pytest
 
 LIMIT = 10.0
 """Seconds for what takes milliseconds."""
 ONE: Script[object] = Script("one", "return 1", lambda reply: reply)
 
 
-class Server:
-    """A server that answers each command with 1 after *delay* seconds.
+@contextmanager
+def answering(delay: float) -> Iterator[tuple[Pool, list[socket.socket]]]:
+    """Give connections to a server that answers each command with 1 after *delay* seconds.
 
-    Attributes:
-        accepted: how many connections there were.
+    With them comes what the server has accepted.
     """
+    accepted: list[socket.socket] = []
 
-    def __init__(self, delay: float) -> None:
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self._delay, self.accepted = delay, 0
-        threading.Thread(target=self._accept, daemon=True).start()
+    def serve(connected: socket.socket) -> None:
+        accepted.append(connected)
+        while connected.recv(1 << 16):
+            assert not threading.Event().wait(delay)
+            connected.sendall(b":1\r\n")
 
-    def pool(self) -> Pool:
-        """Return connections to it."""
-        port = self.listener.getsockname()[1]
-        return Pool(topology_of(Endpoint.from_url(f"redis://127.0.0.1:{port}")))
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                connected, _ = self.listener.accept()
-                self.accepted += 1
-                threading.Thread(target=self._serve, args=[connected], daemon=True).start()
-
-    def _serve(self, connected: socket.socket) -> None:
-        with connected, suppress(OSError):
-            while connected.recv(1 << 16):
-                assert not threading.Event().wait(self._delay)
-                connected.sendall(b":1\r\n")
-
-
-@pytest.fixture
-def prompt() -> Iterator[Server]:
-    """Return a server that answers at once."""
-    server = Server(0.0)
-    with closing(server.listener):
-        yield server
+    with listening(serve) as port:
+        pool = Pool(topology_of(Endpoint.from_url(f"redis://127.0.0.1:{port}")))
+        yield pool, accepted
+        pool.close(0)
 
 
 def asked(*pools: Pool) -> list[object]:
@@ -70,34 +53,27 @@ def asked(*pools: Pool) -> list[object]:
     return fan_out.ask(calls, enough)
 
 
-def test_a_reply_soon_after_enough_others(prompt: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_soon_after_enough_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is read, and its connection is used again."""
     monkeypatch.setattr(fan_out, "MOMENT", LIMIT)  # a machine under load makes any reply late
-    slow = Server(0.1)
-    pools = prompt.pool(), slow.pool()
-    with closing(slow.listener):
+    with answering(0.0) as (prompt, _), answering(0.1) as (slow, accepted):
         for _ in range(4):
-            _ = asked(*pools)
-            owner: Any = pools[1].serving(Eval(ONE, ("key",), ()))
+            _ = asked(prompt, slow)
+            owner: Any = slow.serving(Eval(ONE, ("key",), ()))
             wait_until(lambda pool=owner: not pool._opening, LIMIT, "it is connected")
             wait_until(lambda pool=owner: len(pool._idle) == len(pool._open), LIMIT, "it is read")
-        assert slow.accepted == 1
-        for pool in pools:
-            pool.close(0)
+        assert len(accepted) == 1
 
 
-def test_a_reply_long_after_enough_others(prompt: Server) -> None:
+def test_a_reply_long_after_enough_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its connection is closed, and no other one."""
-    hanging = Server(2.0)
-    pools = prompt.pool(), hanging.pool()
-    with closing(hanging.listener):
-        pool: Any = pools[1].serving(Eval(ONE, ("key",), ()))
+    monkeypatch.setattr(fan_out, "MOMENT", 1.0)  # a machine under load may take long to connect
+    with answering(0.0) as (prompt, _), answering(LIMIT) as (hanging, _):
+        pool: Any = hanging.serving(Eval(ONE, ("key",), ()))
         busy = pool._take(LIMIT)
-        _ = asked(*pools)
+        _ = asked(prompt, hanging)
         wait_until(lambda: len(pool._open) == 2, LIMIT, "another one is open")
         pool.take_back(busy)
         wait_until(lambda: len(pool._open) < 2, LIMIT, "one is closed")
         assert pool.idle() is busy
         busy.close()
-        for each in pools:
-            each.close(0)

@@ -98,12 +98,6 @@ async def test_tls(stage: Stage, tls_server: RedisServer, make: Callable[..., An
         await _take(stage, configured, seen)
 
 
-async def test_url(stage: Stage, server: RedisServer, make: Callable[..., Any]) -> None:
-    """A redis-py client that was made from a URL serves as well."""
-    with server.client(db=5) as seen:
-        await _take(stage, make.from_url(server.url(db=5)), seen)
-
-
 def test_a_class_of_tls_connections_with_another_name_speaks_tls() -> None:
     """A class that is derived from redis-py's for TLS never leads to a connection without it."""
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import socket
-import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.faces.face_calls import call, told
+from tests.support.listening import listening
 
 from interlock import InterlockError, Options, ServerUnavailableError
 from interlock._links import resp
@@ -17,32 +16,13 @@ from interlock._links.connection import Connection
 from interlock._links.urls import open_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    import socket
+    from collections.abc import Callable
 
     from tests.objects.awaited import Face
 
 PATIENCE = 8.0
 """Seconds for a call that has half a second, on a machine that stalls."""
-
-
-@contextlib.contextmanager
-def listening(serve: Callable[[socket.socket], object]) -> Iterator[int]:
-    """Serve each connection by *serve* in a thread; give the port."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def accept() -> None:
-            with contextlib.suppress(OSError):
-                while True:
-                    threading.Thread(target=run, args=(server.accept()[0],), daemon=True).start()
-
-        def run(sock: socket.socket) -> None:
-            with contextlib.suppress(OSError), sock:
-                serve(sock)
-
-        threading.Thread(target=accept, daemon=True).start()
-        yield server.getsockname()[1]
-        with contextlib.suppress(OSError):
-            server.shutdown(socket.SHUT_RDWR)
 
 
 def answering(reply: bytes) -> Callable[[socket.socket], None]:
