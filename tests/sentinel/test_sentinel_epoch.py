@@ -12,14 +12,22 @@ from unittest.mock import Mock
 import pytest
 
 from interlock._links.dialled import Dialled
-from interlock._links.sentinel_origin import from_sentinel_url
+from interlock._links.sentinel_endpoint import SentinelEndpoint
+from interlock._links.urls import open_url
 from interlock.errors import ServerUnavailableError
+from interlock.options import Options
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from interlock._links.sentinel import Sentinels
-    from interlock._links.sentinel_endpoint import SentinelEndpoint
+
+
+def servers_at(url: str) -> SentinelEndpoint:
+    """Return the servers that *url* means."""
+    servers, _ = open_url(url, Options())
+    assert isinstance(servers, SentinelEndpoint)
+    return servers
 
 
 def told(servers: SentinelEndpoint, host: str, epoch: int) -> None:
@@ -36,7 +44,7 @@ def state(host: str, epoch: int, flags: str) -> list[bytes]:
 
 def test_a_sentinel_that_performs_a_failover_is_not_believed() -> None:
     """The former address is not taken for the primary of the epoch that the failover gives."""
-    sentinels = from_sentinel_url("redis+sentinel://sentinel/mymaster").sentinels
+    sentinels = servers_at("redis+sentinel://sentinel/mymaster").sentinels
     with pytest.raises(ServerUnavailableError, match="a failover is under way"):
         answered(sentinels, state("former", 9, "master,failover_in_progress"))
     assert sentinels.epoch == 0
@@ -44,7 +52,7 @@ def test_a_sentinel_that_performs_a_failover_is_not_believed() -> None:
 
 def test_a_sentinel_that_lags_does_not_set_the_epoch_back() -> None:
     """An earlier epoch counts only if most Sentinels tell it."""
-    sentinels = from_sentinel_url("redis+sentinel://one,two,three/mymaster").sentinels
+    sentinels = servers_at("redis+sentinel://one,two,three/mymaster").sentinels
     first, second = ("first", 1), ("second", 1)
     assert named(sentinels, ("first", 1)) == first
     assert named(sentinels, ("second", 3)) == second
@@ -62,7 +70,7 @@ def test_an_answer_that_another_thread_has_outrun_does_not_set_the_epoch_back() 
     at, reached = 0, True
     while reached:
         at += 1
-        sentinels = from_sentinel_url("redis+sentinel://one,two,three/mymaster").sentinels
+        sentinels = servers_at("redis+sentinel://one,two,three/mymaster").sentinels
         assert named(sentinels, ("first", 5)) == ("first", 1)
         reached = outrun(sentinels, at)
         assert sentinels.epoch == 6, f"after {at}"
@@ -134,7 +142,7 @@ def answered(sentinels: Sentinels, *answers: list[bytes]) -> tuple[str, int]:
 
 def test_a_new_epoch_begins_when_the_former_primary_is_left() -> None:
     """While connections to the former primary are open, it draws no tokens of the next epoch."""
-    servers = from_sentinel_url("redis+sentinel://sentinel/mymaster")
+    servers = servers_at("redis+sentinel://sentinel/mymaster")
     told(servers, "first", 8)
     assert servers.epoch() == 0
     servers._arrived(("first", 1), servers._open.cuts)
@@ -152,7 +160,7 @@ def test_a_connection_that_is_cut_while_it_arrives_leads_nowhere(
     monkeypatch: pytest.MonkeyPatch, for_loop: bool
 ) -> None:
     """A primary that is announced just then stays the primary, and the connection is cut."""
-    servers = from_sentinel_url("redis+sentinel://sentinel/mymaster")
+    servers = servers_at("redis+sentinel://sentinel/mymaster")
     first, second = ("first", 1), ("second", 1)
     told(servers, "first", 8)
     servers.moved(first)

@@ -1,4 +1,4 @@
 """Connections to the servers.
 
-interlock opens them and sends and receives the bytes itself. redis-py reads URLs with options.
+interlock opens them and sends and receives the bytes itself. redis-py's clients may describe them.
 """

@@ -20,12 +20,10 @@ from __future__ import annotations
 import math
 from random import Random
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 from interlock._core.scripts.source import question
 from interlock._links.dialling import Shared
-from interlock._links.endpoint import Endpoint
-from interlock._links.options import read_options, redact
 from interlock._links.slots import SLOTS, ask_who_serves, slot_of
 from interlock._links.topology import ONCE_MORE, Topology, done
 from interlock.errors import ConfigError, ServerUnavailableError
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from concurrent.futures import Future
 
+    from interlock._links.endpoint import Endpoint
     from interlock._links.login import Login
     from interlock._links.replies import RedirectedError
     from interlock._links.slots import Address, Remap
@@ -86,38 +85,10 @@ class Cluster(Topology):
         """Return how many seconds ago another node was seen to take over the slot of *key*."""
         return monotonic() - self._moved_at.get(slot_of(key), -math.inf)
 
-    @classmethod
-    def from_url(cls, url: str) -> Self:
-        """Read ``redis+cluster://user:password@host:port,host:port?query``, or rediss+cluster.
-
-        The query has the parameters of redis-py.
-
-        Raises:
-            ConfigError: the URL cannot be read.
-        """
-        scheme, _, rest = url.partition("+cluster://")
-        end = min((rest.find(mark) for mark in "/?#" if mark in rest), default=len(rest))
-        credentials, at, hosts = rest[:end].rpartition("@")
-        seeds = [
-            Endpoint.from_url(f"{scheme}://{credentials}{at}{host}{rest[end:]}")
-            for host in hosts.split(",")
-        ]
-        if "" in hosts.split(","):
-            raise ConfigError(f"cannot use the URL {redact(url)!r}: a host is missing")
-        return cls(seeds)
-
     def use_login(self, login: Login) -> None:
         """Log in to all nodes with what *login* knows; errors as `Endpoint.use_login`."""
         for seed in self._seeds:
             seed.use_login(login)
-
-    @classmethod
-    def from_client(cls, client: Any) -> Self:
-        """Take the nodes and credentials from redis-py's `RedisCluster`, sync or asyncio."""
-        manager = client.nodes_manager
-        template = Endpoint(*read_options(manager.connection_kwargs))
-        seeds = [template.at(node.host, int(node.port)) for node in manager.startup_nodes.values()]
-        return cls(seeds, manager.address_remap)
 
     def after_fork(self) -> None:
         """Go on in a forked child with the map that is known."""

@@ -1,7 +1,4 @@
-"""The address of a server, and how to log in.
-
-Their names and meanings are those of redis-py's options. Only URLs that are not plain load it.
-"""
+"""The address of a server, and how to log in."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from interlock._hints import did_you_mean
 from interlock._links.dialled import Dialled, verify_mode
 from interlock._links.login import Login
-from interlock._links.options import TCP, TLS, UNIX, read_plain_url, read_pool, read_url
+from interlock._links.options import TCP, TLS, UNIX, read_url
 from interlock._links.replies import unconnected
 from interlock.errors import ConfigError, InterlockError, ServerUnavailableError
 from interlock.options import OptionChanges
@@ -42,7 +39,17 @@ def _meant(unknown: str, known: Iterable[str]) -> str:
 class Endpoint:
     """One server: its address, credentials and TLS settings.
 
+    Args:
+        given: the options, by the names that redis-py gives them.
+        tls: whether connections are encrypted.
+        prepare: called before every connection; it may block.
+        where: the name in messages, if that is not the address.
+
     Attributes:
+        tls: as given.
+        by_path: whether it is reached by a Unix socket.
+        embedded: whether this library runs it.
+        db: the database.
         where: the address, for messages; never a password.
         moves: whether another server may take its place. Then connections to the former one are
             given up.
@@ -62,58 +69,35 @@ class Endpoint:
 
     def __init__(
         self,
-        connection_class: type,
-        kwargs: Mapping[str, Any],
-        prepare: Callable[[], object] | None = None,
+        given: Mapping[str, Any],
         *,
+        tls: bool = False,
+        prepare: Callable[[], object] | None = None,
         where: str | None = None,
     ) -> None:
         self._prepare = prepare
-        # The class is redis-py's or valkey-py's, or the user has derived it from one of these.
-        tls = any("SSL" in kind.__name__ for kind in connection_class.__mro__)
-        self._kind = "unix" if "path" in kwargs else "tls" if tls else "tcp"
-        self._kwargs = {key: value for key, value in kwargs.items() if key not in _OURS}
-        if self._kind == "tls":
-            # redis-py before 6 checks the host name only if it is told to.
-            certified = self._kwargs.get("ssl_cert_reqs", "required")
-            if certified in (None, "none", 0):  # 0 is ssl.CERT_NONE
-                self._kwargs["ssl_check_hostname"] = False
-            self._kwargs.setdefault("ssl_check_hostname", True)
-        self.command_timeout: float | None = kwargs.get("socket_timeout")
-        self.connect_timeout: float | None = kwargs.get("socket_connect_timeout")
-        self.max_connections: int | None = kwargs.get("max_connections")
+        self.tls, self.by_path = tls, "path" in given
+        self.embedded = prepare is not None
+        self._given = {name: value for name, value in given.items() if name not in _OURS}
+        self.command_timeout: float | None = given.get("socket_timeout")
+        self.connect_timeout: float | None = given.get("socket_connect_timeout")
+        self.max_connections: int | None = given.get("max_connections")
+        self.db = int(given.get("db") or 0)
         self.seen = self.served = False
         self.refused = dict[str, str]()
         self.opening: Callable[[Dialled], None] = lambda _: None
-        host = f"{kwargs.get('host', 'localhost')}:{kwargs.get('port', 6379)}"
-        self.where: str = where or kwargs.get("path", host)
+        host, port = self.address
+        self.where: str = where or given.get("path", f"{host}:{port}")
         self._check()
 
     @classmethod
-    def from_url(
-        cls, url: str, prepare: Callable[[], object] | None = None, *, shown: str | None = None
-    ) -> Self:
-        """Read a ``redis://``, ``rediss://`` or ``unix://`` URL.
-
-        The query has the parameters of redis-py.
-
-        Args:
-            url: the URL.
-            prepare: called before every connection; it may block.
-            shown: what the user wrote, if that is another URL.
+    def from_url(cls, url: str, prepare: Callable[[], object] | None = None) -> Self:
+        """Return the server of a ``redis://``, ``rediss://`` or ``unix://`` URL.
 
         Raises:
             ConfigError: the URL cannot be read, or has an unknown parameter.
         """
-        if (plain := read_plain_url(url)) is not None:
-            return cls(object, plain, prepare)
-        kwargs = read_url(url, shown)
-        return cls(kwargs.pop("connection_class", object), kwargs, prepare)
-
-    @classmethod
-    def from_pool(cls, pool: Any) -> Self:
-        """Take the server and credentials from a redis-py connection pool (sync or asyncio)."""
-        return cls(pool.connection_class, read_pool(pool))
+        return cls(read_url(url), tls=url.startswith("rediss"), prepare=prepare)
 
     def at(self, host: str, port: int) -> Self:
         """Return the endpoint of another server of the same kind.
@@ -121,19 +105,14 @@ class Endpoint:
         It has the same credentials, TLS settings and time-outs.
         """
         other = copy.copy(self)
-        other._kwargs = {**self._kwargs, "host": host, "port": port}  # noqa: SLF001 - our own kind
+        other._given = {**self._given, "host": host, "port": port}  # noqa: SLF001 - our own kind
         other.where = f"{host}:{port}"
         return other
 
     @property
-    def embedded(self) -> bool:
-        """Return whether this library runs the server."""
-        return self._prepare is not None
-
-    @property
     def login(self) -> Login | None:
         """What knows the credentials if they may change."""
-        provider = self._kwargs.get("credential_provider")
+        provider = self._given.get("credential_provider")
         return provider if isinstance(provider, Login) else None
 
     def use_login(self, login: Login) -> None:
@@ -142,36 +121,21 @@ class Endpoint:
         Raises:
             ConfigError: there are other credentials already.
         """
-        if self._kwargs.get("username") or self._kwargs.get("password"):
+        if self._given.get("username") or self._given.get("password"):
             raise ConfigError(
                 f"{self.where} has credentials twice: in the URL, and by credentials="
             )
-        self._kwargs["credential_provider"] = login
+        self._given["credential_provider"] = login
 
     @property
     def address(self) -> tuple[str, int]:
         """Host and port."""
-        return self._kwargs.get("host", "localhost"), int(self._kwargs.get("port", 6379))
-
-    @property
-    def db(self) -> int:
-        """The database."""
-        return int(self._kwargs.get("db") or 0)
+        return self._given.get("host", "localhost"), int(self._given.get("port", 6379))
 
     @property
     def identity(self) -> str:
         """The name that tells this database from all others, on this server and elsewhere."""
         return f"{self.where}/{self.db}"
-
-    @property
-    def tls(self) -> bool:
-        """Whether the connection is encrypted."""
-        return self._kind == "tls"
-
-    @property
-    def by_path(self) -> bool:
-        """Whether the server is reached by a Unix socket."""
-        return self._kind == "unix"
 
     def primaries(self, timeout: float) -> Sequence[Endpoint]:
         """Return the servers that keep locks now, each by itself.
@@ -206,18 +170,19 @@ class Endpoint:
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ConfigError(f"{name} for {self.where} must be above 0, not {value!r}")
-        if self._kwargs.get("db") is not None and int(self._kwargs["db"]) < 0:
+        if self.db < 0:
             raise ConfigError(f"the database of {self.where} must be a number from 0")
-        known = {"unix": UNIX, "tcp": TCP, "tls": TCP | TLS}[self._kind]
+        known = UNIX if self.by_path else TCP | TLS if self.tls else TCP
         # redis-py's own clients set many options to what changes nothing.
         if unknown := sorted(
-            key for key, value in self._kwargs.items() if value and key not in known
+            name for name, value in self._given.items() if value and name not in known
         ):
             raise ConfigError(
                 f"unknown option {unknown[0]!r} for {self.where}: {_meant(unknown[0], known)}"
             )
         try:
-            _ = verify_mode(self._kwargs)
+            if self.tls and verify_mode(self._given) == 0:
+                self._given["ssl_check_hostname"] = False
         except ValueError as error:
             raise ConfigError(f"bad options for {self.where}: {error}") from error
 
@@ -237,11 +202,11 @@ class Endpoint:
     def _connect(self, timeout: float, for_loop: bool) -> Dialled:
         if self._prepare is not None:
             _ = self._prepare()
-        given, version = self._kwargs, 0
-        if self.login is not None:
-            answered, version = self.login.now()
-            login = dict(zip(("password", "username"), reversed(answered), strict=False))
-            given = {**given, **login}
+        given, version, login = self._given, 0, self.login
+        if login is not None:
+            answered, version = login.now()
+            words = dict(zip(("password", "username"), reversed(answered), strict=False))
+            given = {**given, **words}
         # The shorter of two: the time of one command, and the URL's limit for connecting.
         limit = min(timeout, self.connect_timeout or timeout)
         connection = Dialled(given, timeout, limit, tls=self.tls, for_loop=for_loop)
@@ -254,8 +219,8 @@ class Endpoint:
             if not isinstance(error, Exception) or isinstance(error, InterlockError):
                 raise
             failure = self.unconnected(error)
-            if self.login is not None and failure.code == "WRONGPASS":
-                self.login.doubt(version)
+            if login is not None and failure.code == "WRONGPASS":
+                login.doubt(version)
             raise failure from error
         self.seen = True
         return connection

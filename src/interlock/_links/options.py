@@ -1,10 +1,13 @@
-"""Reads the configuration of users: URLs, and the options of redis-py's clients."""
+"""Reads the configuration of users: URLs, and the options of redis-py's clients.
+
+The options have the names and meanings that redis-py gives them.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from interlock._links.login import Login
 from interlock.errors import ConfigError
@@ -12,15 +15,9 @@ from interlock.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_CREDENTIALS = r"(?:(?P<username>[^:@/?#\[\]\s]*)(?::(?P<password>[^:@/?#\[\]\s]*))?@)?"
-_TCP = re.compile(
-    rf"redis://{_CREDENTIALS}(?P<host>[\w.-]+)(?::(?P<port>[1-9]\d{{0,3}}|[1-5]\d{{4}}))?"
-    r"(?:/(?P<db>\d{1,5})?)?",
-    re.ASCII,
-)
-_UNIX = re.compile(rf"unix://{_CREDENTIALS}(?P<path>/[^?#%\s]+)(?:\?db=(?P<db>\d{{1,5}}))?")
-_DATABASE = re.compile(r"/*(-?\d+/?)?")
+_DATABASE = re.compile(r"/*(-?\d+)?/?", re.ASCII)
 _PASSWORD = re.compile(r"(?<=[?&])([^=&]*password)=[^&]*")
+_FALSE = ("0", "F", "FALSE", "N", "NO")
 
 _ALL = frozenset({"client_name", "credential_provider", "db", "password", "username"})
 UNIX = _ALL | {"path"}
@@ -35,93 +32,110 @@ TLS = frozenset(
 """Options of redis-py's connections that count here."""
 
 
-def read_plain_url(url: str) -> dict[str, Any] | None:
-    """Return what redis-py's ``parse_url`` would say of *url*; None if *url* is not so plain."""
-    found = _TCP.fullmatch(url) or _UNIX.fullmatch(url)
-    if found is None:
-        return None
-    given: dict[str, Any] = {name: part for name, part in found.groupdict().items() if part}
-    for name in ("username", "password"):
-        if name in given:
-            given[name] = unquote(given[name])
-    for name in ("port", "db"):
-        if name in given:
-            given[name] = int(given[name])
-    if "host" in given:
-        given["host"] = given["host"].lower()
-    return given
+def _is_true(word: str) -> bool | None:
+    return word.upper() not in _FALSE if word else None
+
+
+def _verify_flags(words: str) -> list[int]:
+    import ssl  # noqa: PLC0415 - it takes long
+
+    return [ssl.VerifyFlags[word.strip()] for word in words.strip("[]").split(",")]
+
+
+_READ: Mapping[str, Callable[[str], object]] = {
+    "db": int,
+    "max_connections": int,
+    "socket_connect_timeout": float,
+    "socket_keepalive": _is_true,
+    "socket_timeout": float,
+    "ssl_check_hostname": _is_true,
+    "ssl_exclude_verify_flags": _verify_flags,
+    "ssl_include_verify_flags": _verify_flags,
+    "ssl_min_version": int,
+}
+"""What reads a parameter of a URL that is no text."""
 
 
 def read_url(url: str, shown: str | None = None) -> dict[str, Any]:
-    """Turn *url*, of one server, into keyword arguments for a redis-py connection pool.
+    """Turn *url*, of one server, into options.
 
     Args:
-        url: a URL with a scheme that redis-py knows.
+        url: a URL that begins with redis, rediss or unix.
         shown: the URL that the user wrote, if that is another one.
 
     Raises:
         ConfigError: it cannot be read.
     """
-    shown = redact(shown or url)
-    from redis import connection  # noqa: PLC0415 - it takes long
-
-    # It has no types.
-    parse: Callable[[str], dict[str, Any]] = cast("Any", connection).parse_url
+    shown = shown or url
     try:
-        kwargs = parse(url)
-        _ = urlsplit(url).port
-    except ValueError as error:
-        # Half a password may stand where a port is expected. So that error is neither quoted nor
-        # kept.
-        why = str(error)
-        if why.startswith("Port"):
-            why = "the port must be 0 to 65535, and / ? # @ : in a password percent-encoded"
-        raise ConfigError(f"cannot use the URL {shown!r}: {why}") from None
-    if urlsplit(url).fragment:
-        raise ConfigError(
-            f"cannot use the URL {shown!r}: nothing may follow a #; "
-            "percent-encode / ? # @ : in a password"
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        # Half a password may stand where a port is expected, so the error is not quoted.
+        refuse(shown, "the port must be 0 to 65535, and / ? # @ : in a password percent-encoded")
+    if parts.fragment:
+        refuse(shown, "nothing may follow a #; percent-encode / ? # @ : in a password")
+    given = _parameters(parts.query, shown)
+    for name, part in (("username", parts.username), ("password", parts.password)):
+        if part:
+            given[name] = unquote(part)
+    if parts.scheme == "unix":
+        given["path"] = unquote(parts.path) or refuse(shown, "the path of the socket is missing")
+        return given
+    if parts.hostname:
+        given["host"] = unquote(parts.hostname)
+    if port:
+        given["port"] = port
+    database = _DATABASE.fullmatch(parts.path)
+    if database is None:
+        refuse(
+            shown,
+            "its path must be the number of a database, "
+            "and / ? # @ : in a password percent-encoded",
         )
-    # redis-py reads a path that is not a number as database 0, and /0/1 as database 1.
-    if "path" not in kwargs and not _DATABASE.fullmatch(urlsplit(url).path):
-        raise ConfigError(
-            f"cannot use the URL {shown!r}: its path must be the number of a database, "
-            "and / ? # @ : in a password percent-encoded"
-        )
-    return kwargs
+    if database[1]:
+        given.setdefault("db", int(database[1]))
+    return given
 
 
-def read_pool(pool: Any) -> dict[str, Any]:
-    """Return the keyword arguments of a redis-py connection pool that the user chose."""
-    return _chosen(pool.connection_kwargs)
+def _parameters(query: str, shown: str) -> dict[str, Any]:
+    given = dict[str, Any]()
+    for name, words in parse_qs(query).items():
+        try:
+            given[name] = _READ.get(name, str)(words[0])
+        except (LookupError, ValueError):
+            refuse(shown, f"the value of {name} cannot be read")
+    return given
 
 
-def read_options(options: Mapping[str, Any]) -> tuple[type, dict[str, Any]]:
-    """Return the connection class, and the keyword arguments for it that the user chose.
+def read_client(
+    options: Mapping[str, Any], connection_class: type | None = None
+) -> tuple[dict[str, Any], bool]:
+    """Return the options of a client of redis-py's that count here, and whether it speaks TLS.
+
+    Its own clients set many others. Time-outs and the size of a pool may be its defaults, and ours
+    must count then. What is unknown of TLS is kept, so that it is refused.
 
     Args:
-        options: the connection options of a redis-py cluster client.
-    """
-    from redis.connection import Connection, SSLConnection  # noqa: PLC0415 - it takes long
-
-    plain = SSLConnection if options.get("ssl") else Connection
-    return options.get("connection_class", plain), _chosen(options)
-
-
-def _chosen(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of *options* that count here, with a `Login` for a provider.
-
-    redis-py's own clients set many others. Time-outs and the size of a pool may be its defaults,
-    and ours must count then. What is unknown of TLS is kept, so that it is refused.
+        options: those of its connections.
+        connection_class: that of its connections, unless *options* name it.
     """
     known = TCP | UNIX
     given = {
         name: value for name, value in options.items() if name in known or name.startswith("ssl_")
     }
-    provider = given.get("credential_provider")
-    if provider is not None:
+    if (provider := given.get("credential_provider")) is not None:
         given["credential_provider"] = Login(provider)
-    return given
+    # The class is redis-py's or valkey-py's, or the user has derived it from one of these.
+    kind = connection_class or options.get("connection_class")
+    if kind is None:
+        return given, bool(options.get("ssl"))
+    return given, any("SSL" in each.__name__ for each in kind.__mro__)
+
+
+def refuse(url: str, why: str) -> NoReturn:
+    """Raise ConfigError for *url*, without its password."""
+    raise ConfigError(f"cannot use the URL {redact(url)!r}: {why}") from None
 
 
 def redact(url: str) -> str:

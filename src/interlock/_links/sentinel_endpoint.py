@@ -95,8 +95,8 @@ class SentinelEndpoint(Endpoint):
 
     Args:
         sentinels: the Sentinels that know where it is.
-        connection_class: the class of redis-py for connections to the data nodes.
-        kwargs: the arguments of that class; host and port are ignored.
+        given: the options of the data nodes, without host and port.
+        tls: whether connections to them are encrypted.
 
     Attributes:
         sentinels: the Sentinels that know where it is.
@@ -107,11 +107,9 @@ class SentinelEndpoint(Endpoint):
     moves = True
     rights = ("role",)
 
-    def __init__(
-        self, sentinels: Sentinels, connection_class: type, kwargs: Mapping[str, Any]
-    ) -> None:
-        super().__init__(connection_class, kwargs, where=sentinels.where)
-        self._data_node = Endpoint(connection_class, kwargs)
+    def __init__(self, sentinels: Sentinels, given: Mapping[str, Any], *, tls: bool) -> None:
+        super().__init__(given, tls=tls, where=sentinels.where)
+        self._data_node = Endpoint(given, tls=tls)
         self.sentinels = sentinels
         self.connected: Callable[[], None] = lambda: None
         self.left: Callable[[], None] = lambda: None

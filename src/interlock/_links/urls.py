@@ -11,8 +11,9 @@ from urllib.parse import unquote
 from interlock._links.cluster import Cluster
 from interlock._links.endpoint import Endpoint
 from interlock._links.login import Login
-from interlock._links.options import redact
-from interlock._links.sentinel_origin import from_sentinel_pool, from_sentinel_url
+from interlock._links.options import read_client, read_url, refuse
+from interlock._links.sentinel import Sentinels
+from interlock._links.sentinel_endpoint import SentinelEndpoint
 from interlock._misuse import warn
 from interlock.errors import ConfigError
 
@@ -23,6 +24,10 @@ PLAIN = ("redis", "rediss", "unix")
 SENTINEL = ("redis+sentinel", "rediss+sentinel")
 CLUSTER = ("redis+cluster", "rediss+cluster")
 SCHEMES = (*PLAIN, *SENTINEL, *CLUSTER, "embedded")
+OWN = "sentinel_"
+"""The prefix of parameters for the Sentinels. Parameters without it are for the data nodes."""
+SENTINEL_PORT = 26379
+_YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 _VALKEY = re.compile(r"valkey(?=s?(\+\w+)?://)")
 _SECOND_LOGIN = re.compile("@.*,|,[^,]*:")
 """In the credentials of a URL: those of a second host, or the first host of several."""
@@ -98,27 +103,81 @@ def _servers(url: str) -> Endpoint | Cluster:
     login, _, hosts = re.split("[/?#]", rest, maxsplit=1)[0].rpartition("@")
     listed = scheme not in ("unix", "embedded") and ";" in hosts
     if listed or (scheme in SENTINEL + CLUSTER and _SECOND_LOGIN.search(login)):
-        raise ConfigError(f"cannot use the URL {redact(url)!r}: {_ONE_LIST}")
+        refuse(url, _ONE_LIST)
     if not found or scheme not in SCHEMES:
-        raise ConfigError(
-            f"cannot use the URL {redact(url)!r}: it must start with one of "
-            + ", ".join(f"{known}://" for known in SCHEMES)
-            + ", or valkey:// in place of redis://"
-        )
+        known = ", ".join(f"{each}://" for each in SCHEMES)
+        refuse(url, f"it must start with one of {known}, or valkey:// in place of redis://")
     if scheme == "embedded":
         return _embedded(rest.rstrip("/") or "default")
     if scheme == "unix" and not hasattr(socket, "AF_UNIX"):
-        raise ConfigError(f"cannot use the URL {redact(url)!r}: Python has no Unix sockets here")
+        refuse(url, "Python has no Unix sockets here")
     if scheme in SENTINEL:
-        return from_sentinel_url(url)
+        return _of_sentinels(url)
     if scheme in CLUSTER:
-        return Cluster.from_url(url)
+        scheme, login, several, rest = _split(url)
+        return Cluster([_server(f"{scheme}://{login}{host}{rest}", shown=url) for host in several])
     if "," in hosts and scheme != "unix":
-        raise ConfigError(
-            f"cannot use the URL {redact(url)!r}: it has several addresses; begin it with "
-            "redis+cluster:// for a cluster, or redis+sentinel:// for Sentinels"
+        refuse(
+            url,
+            "it has several addresses; begin it with redis+cluster:// for a cluster, "
+            "or redis+sentinel:// for Sentinels",
         )
     return Endpoint.from_url(url)
+
+
+def _split(url: str) -> tuple[str, str, list[str], str]:
+    """Return the parts of a *url* with several hosts: what each host's own URL has, and the hosts.
+
+    These are redis or rediss, user and password with their @, the hosts, and the rest.
+    """
+    scheme, _, rest = url.partition("://")
+    authority = re.split("[/?#]", rest, maxsplit=1)[0]
+    login, at, listed = authority.rpartition("@")
+    hosts = listed.split(",")
+    if "" in hosts:
+        refuse(url, "a host is missing")
+    return scheme.partition("+")[0], login + at, hosts, rest[len(authority) :]
+
+
+def _server(url: str, shown: str, **otherwise: int) -> Endpoint:
+    """Return the server of *url*, a part of *shown*; *otherwise* has options that it may lack."""
+    return Endpoint(otherwise | read_url(url, shown), tls=url.startswith("rediss"))
+
+
+def _of_sentinels(url: str) -> SentinelEndpoint:
+    """Read ``redis+sentinel://[user:password@]host[:port],.../service[/db][?parameters]``.
+
+    Parameters are redis-py's, for the data nodes. With ``sentinel_`` before the name, they are for
+    the Sentinels. ``rediss+sentinel://`` speaks TLS with both. The Sentinels then have the TLS
+    settings of the data nodes, except for settings of their own. ``sentinel_ssl`` turns TLS on or
+    off for the Sentinels alone. User and password are never passed on from one to the other.
+    """
+    scheme, login, hosts, rest = _split(url)
+    path, _, query = rest.partition("?")
+    service, _, db = path.removeprefix("/").partition("/")
+    if not service:
+        refuse(url, "its path must name the service, as in redis+sentinel://host:26379/mymaster/0")
+    data, own = dict[str, str](), dict[str, str]()
+    for word in filter(None, query.split("&")):
+        name, _, value = word.partition("=")
+        (own if name.startswith(OWN) else data)[name.removeprefix(OWN)] = value
+    tls = scheme == "rediss"
+    answer = own.pop("ssl", str(tls)).lower()
+    own_tls = answer in _YES
+    if answer not in (*_YES, *_NO):
+        refuse(url, "sentinel_ssl must be true or false")
+    if tls and own_tls:
+        own = {name: value for name, value in data.items() if name.startswith("ssl_")} | own
+    own_scheme = "rediss" if own_tls else "redis"
+    nodes = [
+        _server(f"{own_scheme}://{host}?{_query(own)}", url, port=SENTINEL_PORT) for host in hosts
+    ]
+    given = read_url(f"{scheme}://{login}localhost/{db}?{_query(data)}", url)
+    return SentinelEndpoint(Sentinels(unquote(service), nodes), given, tls=tls)
+
+
+def _query(parameters: dict[str, str]) -> str:
+    return "&".join(f"{name}={value}" for name, value in parameters.items())
 
 
 def _of_environment(options: Options) -> tuple[Endpoint | Cluster, Options]:
@@ -155,7 +214,11 @@ def servers_of(client: Any) -> Endpoint | Cluster:
     # Judged by its attributes, not by its class: valkey-py has classes of its own, and is not
     # imported for this.
     if hasattr(client, "nodes_manager"):
-        return Cluster.from_client(client)
+        manager = client.nodes_manager
+        given, tls = read_client(manager.connection_kwargs)
+        first = Endpoint(given, tls=tls)
+        seeds = [first.at(node.host, int(node.port)) for node in manager.startup_nodes.values()]
+        return Cluster(seeds, manager.address_remap)
     if isinstance(client, str):
         raise ConfigError("from_redis takes a client of redis-py's; for a URL, use connect(url)")
     pool = getattr(client, "connection_pool", None)
@@ -165,5 +228,20 @@ def servers_of(client: Any) -> Endpoint | Cluster:
         )
     if pool is None:
         raise ConfigError(f"from_redis takes a client of redis-py's, not {type(client).__name__}")
-    asks_sentinels = hasattr(pool, "sentinel_manager")
-    return from_sentinel_pool(pool) if asks_sentinels else Endpoint.from_pool(pool)
+    if not hasattr(pool, "sentinel_manager"):
+        return _of_pool(pool)
+    if not pool.is_master:
+        raise ConfigError(
+            f"locks need the primary of {pool.service_name!r}: "
+            "give the client that master_for() returns, not slave_for()"
+        )
+    manager = pool.sentinel_manager
+    nodes = [_of_pool(sentinel.connection_pool) for sentinel in manager.sentinels]
+    sentinels = Sentinels(pool.service_name, nodes, others=manager.min_other_sentinels)
+    given, tls = read_client(pool.connection_kwargs, pool.connection_class)
+    return SentinelEndpoint(sentinels, given, tls=tls)
+
+
+def _of_pool(pool: Any) -> Endpoint:
+    given, tls = read_client(pool.connection_kwargs, pool.connection_class)
+    return Endpoint(given, tls=tls)
