@@ -5,19 +5,23 @@ from __future__ import annotations
 import socket
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
 import pytest
+from tests.support.patience import wait_until
 
 from interlock._links.dialled import Dialled
-from interlock._links.sentinel_endpoint import SentinelEndpoint
+from interlock._links.endpoint import Endpoint
+from interlock._links.sentinel import SentinelEndpoint
 from interlock._links.urls import open_url
 from interlock.errors import ServerUnavailableError
 from interlock.options import Options
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType
 
     from interlock._links.sentinel import Sentinels
@@ -31,8 +35,11 @@ def servers_at(url: str) -> SentinelEndpoint:
 
 
 def told(servers: SentinelEndpoint, host: str, epoch: int) -> None:
-    """Act as a Sentinel that names *host* as the primary of *epoch*."""
-    _ = answered(servers.sentinels, state(host, epoch, "master"))
+    """Have the Sentinels name *host* as the primary of *epoch* from now on."""
+    nodes: Any = servers.sentinels.nodes
+    for node in nodes:
+        node.connect = lambda _seconds: Mock()
+        node.ask = lambda *_: state(host, epoch, "master")
 
 
 def state(host: str, epoch: int, flags: str) -> list[bytes]:
@@ -75,7 +82,7 @@ def test_an_answer_that_another_thread_has_outrun_does_not_set_the_epoch_back() 
         reached = outrun(sentinels, at)
         assert sentinels.epoch == 6, f"after {at}"
         with pytest.raises(ServerUnavailableError, match="a failover is under way"):
-            _ = sentinels.look_up(1.0)
+            _ = sentinels.look_up()
     assert at > 30
 
 
@@ -95,7 +102,7 @@ def outrun(sentinels: Sentinels, at: int) -> bool:
         node.connect = lambda _seconds: Mock()
         node.ask = Mock(side_effect=ServerUnavailableError("it is down"))
     nodes[0].ask = ask
-    other = threading.Thread(target=sentinels.look_up, args=(1.0,))
+    other = threading.Thread(target=sentinels.look_up)
     seen = 0
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
@@ -114,7 +121,7 @@ def outrun(sentinels: Sentinels, at: int) -> bool:
     sys.settrace(trace)
     try:
         with suppress(ServerUnavailableError):  # the other one was told first
-            _ = sentinels.look_up(1.0)
+            _ = sentinels.look_up()
     finally:
         sys.settrace(former)
     if seen < at:
@@ -135,55 +142,97 @@ def answered(sentinels: Sentinels, *answers: list[bytes]) -> tuple[str, int]:
     for node in nodes:
         node.connect = lambda _seconds: Mock()
         node.ask = lambda *_: left.pop(0)
-    address = sentinels.look_up(1.0)
+    address, _ = sentinels.look_up()
     assert left == []
     return address
 
 
-def test_a_new_epoch_begins_when_the_former_primary_is_left() -> None:
+@pytest.fixture
+def peers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[socket.socket]]:
+    """Have every data node log in and call itself a primary; give its ends of the connections."""
+    ends = list[socket.socket]()
+
+    def connect(node: Endpoint, _timeout: float, *, for_loop: bool) -> Dialled:
+        connection = Dialled({}, 1.0, 1.0)
+        connection.sock, end = socket.socketpair()
+        ends.append(end)
+        node.opening(connection)
+        return connection
+
+    monkeypatch.setattr(Endpoint, "connect", connect)
+    monkeypatch.setattr(Endpoint, "ask", lambda *_: [b"master"])
+    yield ends
+    for end in ends:
+        end.close()
+
+
+def test_a_new_epoch_begins_when_the_former_primary_is_left(peers: list[socket.socket]) -> None:
     """While connections to the former primary are open, it draws no tokens of the next epoch."""
     servers = servers_at("redis+sentinel://sentinel/mymaster")
     told(servers, "first", 8)
     assert servers.epoch() == 0
-    servers._arrived(("first", 1), servers._open.cuts)
+    former = servers.connect(1.0)
     assert servers.epoch() == 8
     told(servers, "second", 9)
+    _ = servers.sentinels.look_up()
     assert servers.epoch() == 8
-    seen: list[int] = []
-    servers.left = lambda: seen.append(servers.epoch())  # the connections have just been cut
-    servers._arrived(("second", 1), servers._open.cuts)
-    assert (seen, servers.epoch()) == ([8], 9)
+    seen: list[tuple[int, bytes]] = []
+    servers.left = lambda: seen.append((servers.epoch(), peers[0].recv(1)))
+    _ = servers.connect(1.0)
+    assert (seen, servers.epoch()) == ([(8, b"")], 9), "it was cut before the epoch began"
+    former.disconnect()
 
 
-@pytest.mark.parametrize("for_loop", [False, True])
 def test_a_connection_that_is_cut_while_it_arrives_leads_nowhere(
-    monkeypatch: pytest.MonkeyPatch, for_loop: bool
+    peers: list[socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A primary that is announced just then stays the primary, and the connection is cut."""
     servers = servers_at("redis+sentinel://sentinel/mymaster")
     first, second = ("first", 1), ("second", 1)
     told(servers, "first", 8)
     servers.moved(first)
-    monkeypatch.setattr(servers.sentinels, "look_up", lambda _: first)
-    connection = Dialled({}, 1.0, 1.0)
-    connection.sock, peer = socket.socketpair()
-    node, stands = servers._node(first), servers._open.stands
+    heard: list[bytes] = []
 
-    def connect(_timeout: float, *, for_loop: bool) -> Dialled:
-        del for_loop
-        node.opening(connection)
-        return connection
-
-    def stood(address: tuple[str, int], at: object) -> bool:
-        before = stands(address, at)
+    def ask(*_: object) -> list[bytes]:
         servers.moved(second)
-        return before
+        heard.append(peers[0].recv(1))
+        return [b"master"]
 
-    monkeypatch.setattr(node, "connect", connect)
-    monkeypatch.setattr(node, "ask", lambda *_: [b"master"])
-    monkeypatch.setattr(servers._open, "stands", stood)
-    assert servers.connect(1.0, for_loop=for_loop) is connection
-    with peer:
-        assert peer.recv(1) == b""
-    assert servers._primary == second
-    assert servers.epoch() == 0
+    monkeypatch.setattr(Endpoint, "ask", ask)
+    with pytest.raises(ServerUnavailableError, match="is not the primary") as caught:
+        _ = servers.connect(1.0)
+    assert caught.value.transient
+    assert (heard, servers._primary, servers.epoch()) == ([b""], second, 0)
+
+
+def test_one_answer_serves_all_who_connect_meanwhile(
+    peers: list[socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads that connect while the Sentinels are asked do not ask them again."""
+    servers = servers_at("redis+sentinel://sentinel/mymaster")
+    asked, waiting, answer = list[None](), list[None](), threading.Event()
+    begin = servers._asking.begin
+
+    def ask(*_: object) -> list[bytes]:
+        asked.append(None)
+        assert answer.wait(30)
+        return state("first", 1, "master")
+
+    def begun(*question: Any) -> Any:
+        future = begin(*question)
+        waiting.append(None)
+        return future
+
+    nodes: Any = servers.sentinels.nodes
+    nodes[0].connect, nodes[0].ask = lambda _seconds: Mock(), ask
+    monkeypatch.setattr(servers._asking, "begin", begun)
+    with pytest.raises(ServerUnavailableError, match=r"no Sentinel of .* answered in") as caught:
+        _ = servers.connect(0.01)
+    assert caught.value.transient
+    with ThreadPoolExecutor(8) as pool:
+        connecting = [pool.submit(servers.connect, 30.0) for _ in range(8)]
+        wait_until(lambda: len(waiting) == 9, 10, "all of them wait")
+        answer.set()
+        for each in connecting:
+            each.result().disconnect()
+    assert len(asked) == 1

@@ -29,7 +29,7 @@ from interlock._drivers.background.subscriber import Subscriber
 from interlock._drivers.background.upkeep import Upkeep
 from interlock._drivers.process import clock, lifecycle
 from interlock._drivers.state import State
-from interlock._links.sentinel_endpoint import SentinelEndpoint
+from interlock._links.sentinel import SentinelEndpoint
 from interlock._misuse import warn_at
 from interlock.errors import ConfigError
 
@@ -116,7 +116,7 @@ class ConnectedDriver:
         topology.on_change = self.session.follow_keys
         self._monitor: SentinelMonitor | None = None
         if isinstance(servers, SentinelEndpoint):
-            self._monitor = SentinelMonitor(servers, self.timeout, self._upkeep.move)
+            self._monitor = SentinelMonitor(servers, self._upkeep.move)
         # Its thread keeps these alive: they are still whole when the driver is collected.
         self._upkeep.beside = (connections, self._monitor)
         self.closed = self.started = False

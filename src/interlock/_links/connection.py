@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from interlock._core.model.effects import Eval
     from interlock._links.dialled import Dialled
     from interlock._links.endpoint import Endpoint
-    from interlock._links.sentinel import Sentinels
 
 _LIBRARY = (("SETINFO", "LIB-NAME", "interlock"), ("SETINFO", "LIB-VER", __version__))
 TICK = 0.05
@@ -76,7 +75,7 @@ class Connection:
         ServerUnavailableError: no connection within about *timeout*.
     """
 
-    def __init__(self, endpoint: Endpoint | Sentinels, timeout: float) -> None:
+    def __init__(self, endpoint: Endpoint, timeout: float) -> None:
         self._endpoint = endpoint
         self.where = endpoint.where
         self.moves = endpoint.moves

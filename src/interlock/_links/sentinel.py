@@ -1,8 +1,16 @@
-"""The Sentinels of a service. They are asked one after another where its primary is.
+"""A primary under Sentinel: connections that lead to it and to no other server.
 
-A Sentinel that does not answer costs its share of the time and no more. The one that answered is
-asked first from then on. If at least one knows the service, a missing primary is an outage and
-not a mistake.
+Theory. Sentinels name the primary, and may be wrong for a moment. So a connection counts only once
+its server itself says that it is a primary (ROLE). After that the hot path is that of a single
+server. A connection may still fail in three ways, and after each the Sentinels are asked again:
+
+* It breaks.
+* Its server answers as a replica does.
+* A Sentinel announces another primary. Then the connections to the former one are cut. The cut
+  also frees callers that wait for a server that hangs.
+
+New connections go where a Sentinel says, never to an address that was good once. A former primary
+that comes back believes that it is still the primary, until it is told otherwise.
 
 Every failover has an epoch of its own, larger than all before it. A Sentinel that has not heard
 of the last failover yet tells an older epoch, and is ignored. The primary that it names may be
@@ -10,31 +18,42 @@ alive, and grant a lock that the next primary has already granted to somebody el
 counts only for the same primary as before. Any other answer counts only if most Sentinels agree:
 then they were set up anew.
 
-The `Sentinel.discover_master` of redis-py is not used. Only the text of its error says whether a
-password was refused or a Sentinel is down. It gives each Sentinel the whole time, and changes its
-list without a lock.
+No mutex: a signal handler or ``__del__`` may strike anywhere, and use the client. Each step is one
+assignment or one method of a dict.
 
 Source: https://redis.io/docs/latest/develop/reference/sentinel-clients/
 """
 
 from __future__ import annotations
 
+import math
+import socket
 import time
+import weakref
 from collections import Counter
-from typing import TYPE_CHECKING, cast
+from concurrent.futures import TimeoutError as NotYet
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core.model.foreign_text import safe
+from interlock._links.dialling import Shared
+from interlock._links.endpoint import Endpoint
 from interlock._links.replies import understood
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from interlock._links.dialled import Dialled
-    from interlock._links.endpoint import Endpoint
+    from interlock._links.login import Login
 
 Address = tuple[str, int]
 """Host and port."""
+PATIENCE = 1.0
+"""Seconds that a Sentinel has to answer, and a data node to log us in.
+
+A caller that has much more time for a data node waits longer.
+"""
 LEAST = 0.01
 """Seconds for a server whose time is up."""
 _UNKNOWN: Address = ("", 0)
@@ -42,31 +61,30 @@ _UNKNOWN: Address = ("", 0)
 
 
 class Sentinels:
-    """The Sentinels of one service; connections can be made to any of them.
+    """The Sentinels of one service, and which primary they are believed to have.
+
+    The `Sentinel.discover_master` of redis-py is not used. Only the text of its error says whether
+    a password was refused or a Sentinel is down, and it changes its list without a lock.
 
     Args:
         service: the name that they know the primary by.
         nodes: the endpoints of the Sentinels.
         others: how many other Sentinels a Sentinel must know, or its answer does not count.
-        host: the host of the primary, in place of the one that the Sentinels tell.
+
+    Attributes:
+        service: as given.
+        nodes: the Sentinels; the one that answered last comes first.
+        where: the name of the service in messages.
     """
 
-    moves = served = False
-    login = None
-
-    def __init__(
-        self, service: str, nodes: Sequence[Endpoint], *, others: int = 0, host: str | None = None
-    ) -> None:
+    def __init__(self, service: str, nodes: Sequence[Endpoint], *, others: int = 0) -> None:
         self.service = service
-        self._epochs: dict[Address, int] = {}
-        # By epoch: an answer that another thread has outrun then takes nothing back.
-        self._primaries: dict[int, Address] = {}
-        self.refused = dict[str, str]()
+        self.nodes = list(nodes)
         # Sorted: the same Sentinels in another order are the same service.
         self.where = f"{service} (Sentinels {', '.join(sorted(node.where for node in nodes))})"
-        self._nodes = list(nodes)
         self._others = others
-        self.host = host
+        # By epoch: an answer that another thread has outrun then takes nothing back.
+        self._primaries: dict[int, Address] = {}
         self._seen = False
 
     @property
@@ -74,41 +92,20 @@ class Sentinels:
         """The epoch of the last known failover; known before there is a connection to a primary."""
         return max(list(self._primaries), default=0)
 
-    @property
-    def nodes(self) -> Sequence[Endpoint]:
-        """The Sentinels; the one that answered last comes first."""
-        return self._nodes
+    def look_up(self) -> tuple[Address, int]:
+        """Return the address of the primary and its epoch, from the first Sentinel that knows it.
 
-    def connect(self, timeout: float) -> Dialled:
-        """Return a connection to a Sentinel that answers.
+        If at least one knows the service, a missing primary is an outage and not a mistake.
 
         Raises:
-            ServerUnavailableError: none answered within about *timeout* seconds.
-        """
-        failures: list[ServerUnavailableError] = []
-        for node, seconds in self._shares(timeout):
-            try:
-                connection = node.connect(seconds)
-                _ = node.ask(connection, "PING")
-            except ServerUnavailableError as error:
-                failures.append(error)
-            else:
-                return connection
-        raise self._failure(failures) from failures[0]
-
-    def look_up(self, timeout: float) -> Address:
-        """Return the address of the primary, from the first Sentinel that knows it.
-
-        Raises:
-            ServerUnavailableError: none knew it within about *timeout* seconds; the message tells
-                why.
+            ServerUnavailableError: none knew it; the message tells why.
         """
         failures: list[ServerUnavailableError] = []
         votes: Counter[tuple[Address, int]] = Counter()
-        nodes = self._nodes
-        for node, seconds in self._shares(timeout):
+        nodes = self.nodes
+        for node in nodes:
             try:
-                connection = node.connect(seconds)
+                connection = node.connect(PATIENCE)
                 reply = node.ask(connection, "SENTINEL", "MASTER", self.service)
                 connection.disconnect()
                 with understood(node.where):
@@ -120,16 +117,15 @@ class Sentinels:
                 continue
             address, epoch = primary
             votes[primary] += 1
-            primaries = self._primaries
-            counts = epoch >= self.epoch and primaries.setdefault(epoch, address) == address
-            if not counts and votes[primary] > len(nodes) // 2:
-                self._primaries, counts = {epoch: address}, True
-            if counts:
-                self._epochs[address] = epoch
+            if epoch >= self.epoch:
+                _ = self._primaries.setdefault(epoch, address)
+            if not self.believes(address, epoch) and votes[primary] > len(nodes) // 2:
+                self._primaries = {epoch: address}
+            if self.believes(address, epoch):
                 # A new list, not a change of the old one: others may iterate over that.
-                self._nodes = [node, *(other for other in nodes if other is not node)]
+                self.nodes = [node, *(other for other in nodes if other is not node)]
                 self._seen = True
-                return address
+                return primary
         if len(failures) < len(nodes):
             raise ServerUnavailableError(
                 f"no Sentinel knows a primary of {self.where} that is up: a failover is under way",
@@ -137,19 +133,9 @@ class Sentinels:
             )
         raise self._failure(failures) from failures[0]
 
-    def _shares(self, timeout: float) -> Iterator[tuple[Endpoint, float]]:
-        """Yield each Sentinel and the seconds that it may take.
-
-        That leaves time for the last Sentinel, and for the primary.
-        """
-        until = time.monotonic() + timeout
-        nodes = self._nodes
-        for number, node in enumerate(nodes):
-            yield node, max((until - time.monotonic()) / (len(nodes) - number + 1), LEAST)
-
-    def epoch_of(self, address: Address) -> int:
-        """Return the epoch with which *address* was named last."""
-        return self._epochs.get(address, 0)
+    def believes(self, address: Address, epoch: int) -> bool:
+        """Return whether the primary is at *address* since the failover *epoch*, as far as known."""
+        return epoch >= self.epoch and self._primaries.get(epoch) == address
 
     def announced(self, address: Address) -> None:
         """Note that there may be a new primary at *address*; the next answer tells its epoch."""
@@ -169,13 +155,10 @@ class Sentinels:
         is_up = "master" in flags and not {"s_down", "o_down", "failover_in_progress"} & set(flags)
         if not is_up or int(state["num-other-sentinels"]) < self._others:
             return None
-        return (self.host or state["ip"], int(state["port"])), int(state["config-epoch"])
+        return (state["ip"], int(state["port"])), int(state["config-epoch"])
 
     def _failure(self, failures: Sequence[ServerUnavailableError]) -> ServerUnavailableError:
-        """Return the error for a caller when no Sentinel could help.
-
-        It is made from the most helpful of *failures*.
-        """
+        """Return the error for a caller when no Sentinel could help, the most helpful one."""
         if any("No such master" in str(failure) for failure in failures):
             return ServerUnavailableError(
                 f"the Sentinels do not know {self.where}: the path of the URL must begin with "
@@ -183,22 +166,155 @@ class Sentinels:
                 code="ERR",
                 transient=self._seen,
             )
-        for failure in failures:
-            if "unknown command 'SENTINEL'" in str(failure).replace("`", "'"):
-                return ServerUnavailableError(
-                    f"the server of {self.where} is not a Sentinel: name the Sentinels' hosts and "
-                    "ports, or connect to the server itself by redis://",
-                    code=failure.code,
-                )
-            if failure.code is not None:
-                return ServerUnavailableError(
-                    f"no Sentinel answered for {self.where}: {failure}; "
-                    "what concerns the Sentinels themselves is told by "
-                    "sentinel_username, sentinel_password, sentinel_ssl, ...",
-                    code=failure.code,
-                    transient=failure.transient,
-                )
+        failure = next((each for each in failures if each.code is not None), None)
+        if failure is None:
+            return ServerUnavailableError(
+                f"no Sentinel answered for {self.where}: {'; '.join(map(str, failures))}",
+                transient=self._seen,
+            )
+        if "unknown command 'SENTINEL'" in str(failure).replace("`", "'"):
+            return ServerUnavailableError(
+                f"the server of {self.where} is not a Sentinel: name the Sentinels' hosts and "
+                "ports, or connect to the server itself by redis://",
+                code=failure.code,
+            )
         return ServerUnavailableError(
-            f"no Sentinel answered for {self.where}: {'; '.join(map(str, failures))}",
-            transient=self._seen,
+            f"no Sentinel answered for {self.where}: {failure}; what concerns the Sentinels "
+            "themselves is told by sentinel_username, sentinel_password, sentinel_ssl, ...",
+            code=failure.code,
+            transient=failure.transient,
         )
+
+
+class SentinelEndpoint(Endpoint):
+    """The primary of a service, wherever it is.
+
+    Args:
+        sentinels: the Sentinels that know where it is.
+        given: the options of the data nodes, without host and port.
+        tls: whether connections to them are encrypted.
+
+    Attributes:
+        sentinels: as given.
+        connected: called after every new connection.
+        left: called when there is another primary than before.
+    """
+
+    moves = True
+    rights = ("role",)
+
+    def __init__(self, sentinels: Sentinels, given: Mapping[str, Any], *, tls: bool) -> None:
+        super().__init__(given, tls=tls, where=sentinels.where)
+        self._data_node = Endpoint(given, tls=tls)
+        self.sentinels = sentinels
+        self.connected: Callable[[], None] = lambda: None
+        self.left: Callable[[], None] = lambda: None
+        self._asking = Shared[tuple[Address, int]]("interlock-sentinels")
+        self.after_fork()
+
+    def use_login(self, login: Login) -> None:
+        """Log in to the data nodes with what *login* knows; errors as `Endpoint.use_login`."""
+        super().use_login(login)
+        self._data_node.use_login(login)
+
+    def after_fork(self) -> None:
+        """Forget the connections of the parent process."""
+        self._primary: Address | None = None
+        self._epoch = 0
+        self._moved_at = -math.inf
+        # Where each connection leads to. Weak: nobody waits for one that nobody refers to.
+        self._open: weakref.WeakKeyDictionary[Dialled, Address] = weakref.WeakKeyDictionary()
+
+    def connect(self, timeout: float, *, for_loop: bool = False) -> Dialled:
+        """Return a connection to the primary; arguments and errors as `Endpoint.connect`."""
+        until = time.monotonic() + timeout
+        address, epoch = self._found(timeout)
+        node = self._node(address)
+        # A server that takes longer to log us in hangs, and there may be another primary by then.
+        seconds = max(until - time.monotonic(), LEAST)
+        try:
+            connection = node.connect(max(min(seconds, PATIENCE), seconds / 3), for_loop=for_loop)
+            with understood(node.where, connection.disconnect):
+                is_primary = node.ask(connection, "ROLE")[0] == b"master"
+        except ServerUnavailableError as error:
+            # The next try asks the Sentinels again, which makes sense unless there is a code.
+            error.transient = error.transient or error.code is None
+            raise
+        # Another primary may have been announced since the Sentinels were asked.
+        if not (is_primary and self.sentinels.believes(address, epoch)):
+            connection.disconnect()
+            raise ServerUnavailableError(
+                f"{node.where}, which the Sentinels named for {self.where}, is not the primary: "
+                "a failover is under way",
+                transient=True,
+            )
+        self.moved(address)
+        self._epoch = max(self._epoch, epoch)
+        self.seen = True
+        self.connected()
+        return connection
+
+    def _found(self, timeout: float) -> tuple[Address, int]:
+        """Return what the Sentinels say; all who want to connect meanwhile share one answer."""
+        try:
+            return self._asking.begin("primary", self.sentinels.look_up).result(timeout)
+        except RuntimeError:  # too many threads
+            return self.sentinels.look_up()
+        except NotYet:
+            raise ServerUnavailableError(
+                f"no Sentinel of {self.where} answered in {timeout:g} s", transient=True
+            ) from None
+
+    def _node(self, address: Address) -> Endpoint:
+        node, connections = self._data_node.at(*address), self._open
+
+        def note(connection: Dialled) -> None:
+            # Before it connects: a server may already hang while the connection logs in.
+            connections[connection] = address
+
+        node.seen, node.opening = self.seen, note
+        return node
+
+    def primaries(self, timeout: float) -> Sequence[Endpoint]:
+        """Return the primary; errors as `Endpoint.primaries`."""
+        address, _ = self._found(timeout)
+        return [self._node(address)]
+
+    def epoch(self) -> int:
+        """Return the epoch of the primary that connections lead to.
+
+        It grows only after the connections to the former primary were cut. Else the former primary
+        could still draw a fencing token of the new epoch, and the next primary would repeat it.
+        """
+        return self._epoch
+
+    def took_over(self, key: str) -> float:
+        """Return how many seconds ago another primary has taken over, and *key* with it."""
+        del key
+        return time.monotonic() - self._moved_at
+
+    def moved(self, address: Address) -> None:
+        """Note that the primary is at *address*, and cut the connections to any other address.
+
+        A server that hangs says nothing. Only a cut tells its waiters that they wait for the wrong
+        server. Any thread may call this.
+        """
+        former, self._primary = self._primary, address
+        if former not in (None, address):
+            self._moved_at = time.monotonic()
+            self.sentinels.announced(address)
+            self._cut(address)
+            self.left()
+
+    def _cut(self, address: Address) -> None:
+        """Cut each connection that does not lead to *address*; its user sees it end."""
+        for ref in self._open.keyrefs():
+            connection = ref()
+            if connection is None or self._open.get(connection) == address:
+                continue
+            if (sock := connection.sock) is not None:
+                with suppress(OSError):  # it is closed already, as intended
+                    # The method of the plain socket. That of a TLS socket also drops the TLS
+                    # session, which another thread may use. The socket of an event loop may be
+                    # shut by any thread.
+                    socket.socket.shutdown(sock, socket.SHUT_RDWR)

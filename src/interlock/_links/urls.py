@@ -12,8 +12,7 @@ from interlock._links.cluster import Cluster
 from interlock._links.endpoint import Endpoint
 from interlock._links.login import Login
 from interlock._links.options import read_client, read_url, refuse
-from interlock._links.sentinel import Sentinels
-from interlock._links.sentinel_endpoint import SentinelEndpoint
+from interlock._links.sentinel import SentinelEndpoint, Sentinels
 from interlock._misuse import warn
 from interlock.errors import ConfigError
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from interlock._links.cluster import Cluster
-from interlock._links.sentinel_endpoint import SentinelEndpoint
+from interlock._links.sentinel import SentinelEndpoint
 from interlock.check.facts import collect
 from interlock.check.report import Finding, Report, ServerReport, Severity
 from interlock.check.rules import judge

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from interlock._links.endpoint import Endpoint
-    from interlock._links.sentinel_endpoint import SentinelEndpoint
+    from interlock._links.sentinel import SentinelEndpoint
 
 OK, NOTE, WARNING, ERROR = Severity
 FEWEST = 3

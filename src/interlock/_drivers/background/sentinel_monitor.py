@@ -12,21 +12,25 @@ import _thread
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from interlock._drivers.background.callbacks import report_aside
-from interlock._drivers.process import clock
 from interlock._links.connection import Connection
+from interlock._links.replies import understood
+from interlock._links.resp import pack
+from interlock._links.sentinel import PATIENCE
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._links.sentinel_endpoint import SentinelEndpoint
+    from interlock._links.endpoint import Endpoint
+    from interlock._links.sentinel import SentinelEndpoint
 
 CHANNEL = "+switch-master"
 PING_INTERVAL = 5.0
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
+PAUSE = 1.0
+"""Seconds after which the Sentinels are tried again when all of them were in vain."""
 
 
 class SentinelMonitor:
@@ -39,14 +43,11 @@ class SentinelMonitor:
 
     Args:
         endpoint: the primary. It is told the new address before *left* is called.
-        timeout: seconds for connecting to a Sentinel.
         left: called when another server is the primary, however that was noticed.
     """
 
-    def __init__(
-        self, endpoint: SentinelEndpoint, timeout: float, left: Callable[[], None]
-    ) -> None:
-        self._primary, self._endpoint, self._timeout = endpoint, endpoint.sentinels, timeout
+    def __init__(self, endpoint: SentinelEndpoint, left: Callable[[], None]) -> None:
+        self._primary, self._sentinels = endpoint, endpoint.sentinels
         self._reset()
         endpoint.connected, endpoint.left = self._watch, left
 
@@ -78,64 +79,55 @@ class SentinelMonitor:
     def _run(self) -> None:
         if not self._only.acquire(blocking=False):
             return
-        pause = FIRST_PAUSE
         while not self._closed:
-            began = clock.now()
-            try:
-                self._listen()
-            except InterlockError:
-                pass  # if something is wrong with the server, the commands of the client report it
-            except Exception as error:  # noqa: BLE001 - the thread must outlive any surprise
-                report_aside("the Sentinel monitor", error)
-            if clock.now() - began > LONGEST_PAUSE:
-                pause = FIRST_PAUSE
+            for node in self._sentinels.nodes:
+                try:
+                    self._listen(node)
+                except InterlockError:
+                    pass  # if something is wrong with it, the commands of the client report that
+                except Exception as error:  # noqa: BLE001 - the thread must outlive any surprise
+                    report_aside("the Sentinel monitor", error)
             if not self._closed:
-                time.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
+                time.sleep(PAUSE)
 
-    def _listen(self) -> None:
-        connection = self._connection = Connection(self._endpoint, self._timeout)
+    def _listen(self, node: Endpoint) -> None:
+        """Follow what the Sentinel *node* tells, for as long as it answers."""
+        if self._closed:
+            return
+        connection = self._connection = Connection(node, PATIENCE)
         try:
+            # A client that was closed meanwhile has not seen this connection.
             if not self._closed:
-                connection.send("SUBSCRIBE", CHANNEL)
+                # Without the right to listen the primary's errors alone tell of another one.
+                _ = connection.exchange([pack(("SUBSCRIBE", CHANNEL))], PATIENCE)
+                self._look_up()
                 self._read(connection)
         finally:
             self._connection = None
             connection.close()
 
-    def _read(self, connection: Connection) -> None:
-        self._heard_at = asked_at = clock.now()
-        while not self._closed:
-            self._take(connection.message(PING_INTERVAL))
-            now = clock.now()
-            if now - self._heard_at > 2 * PING_INTERVAL:
-                return
-            if now - max(self._heard_at, asked_at) >= PING_INTERVAL:
-                asked_at = now
-                connection.send("PING")
-
-    def _take(self, message: Any) -> None:
-        """Handle a reply or message, or None, or the server's error."""
-        if message is None or isinstance(message, Exception):
-            return  # without the right to listen it is told by errors alone
-        self._heard_at = clock.now()
-        match message:
-            case [b"message", _, bytes(payload)]:
-                self._moved(payload)
-            case [b"subscribe", *_]:
-                self._look_up()
-            case _:
-                pass
-
     def _look_up(self) -> None:
-        try:
-            address = self._primary.sentinels.look_up(self._timeout)
-        except ServerUnavailableError:
-            return  # no primary is known now; a message will announce the next one
-        self._primary.moved(address)
+        with suppress(ServerUnavailableError):  # a message will announce the next one
+            address, _ = self._sentinels.look_up()
+            self._primary.moved(address)
+
+    def _read(self, connection: Connection) -> None:
+        pinged = False
+        while not self._closed:
+            message = connection.message(PING_INTERVAL)
+            if message is None:
+                if pinged:
+                    return
+                connection.send("PING")
+            pinged = message is None
+            match message:
+                case [b"message", _, bytes(payload)]:
+                    with understood(self._sentinels.where):
+                        self._moved(payload)
+                case _:
+                    pass
 
     def _moved(self, payload: bytes) -> None:
-        sentinels = self._primary.sentinels
         service, _, _, host, port = payload.decode().split(" ")
-        if service == sentinels.service:
-            self._primary.moved((sentinels.host or host, int(port)))
+        if service == self._sentinels.service:
+            self._primary.moved((host, int(port)))
