@@ -20,24 +20,27 @@ from __future__ import annotations
 import math
 from random import Random
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from interlock._core.scripts.source import question
 from interlock._links.dialling import Shared
-from interlock._links.slots import SLOTS, ask_who_serves, slot_of
+from interlock._links.replies import understood
+from interlock._links.slots import SLOTS, slot_of
 from interlock._links.topology import ONCE_MORE, Topology, done
 from interlock.errors import ConfigError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from concurrent.futures import Future
 
     from interlock._links.endpoint import Endpoint
     from interlock._links.login import Login
     from interlock._links.replies import RedirectedError
-    from interlock._links.slots import Address, Remap
     from interlock.options import PubSub
 
+Address = tuple[str, int]
+"""Host and port."""
+_NOBODY: Address = ("", 0)
 _RANDOM = Random()  # noqa: S311 - no secret
 """Not the generator of the user, who may have seeded it."""
 PAUSE_AFTER_MOVED = 1.0
@@ -49,21 +52,23 @@ PATIENCE = 1.0
 class Cluster(Topology):
     """The nodes of one cluster, as one client knows them.
 
+    Args:
+        seeds: the nodes that are known at first.
+        remap: turns an address that a node tells into one that can be reached from here.
+
     Attributes:
-        where: its name in messages, which no other server has.
         identity: the name that tells this database from all others.
-        only: None, because there are several nodes (see `Topology`).
         command_timeout: seconds, when the URL gave ``socket_timeout``.
-        sharded: whether it has sharded channels; None until it was asked.
         rights: the commands that find the nodes, as an ACL names them.
-        on_change: called, in any thread, when another node serves some slot.
     """
 
     rights = ("cluster|slots", "pubsub|shardnumsub", "asking")
 
-    def __init__(self, seeds: Sequence[Endpoint], remap: Remap | None = None) -> None:
+    def __init__(
+        self, seeds: Sequence[Endpoint], remap: Callable[[Address], Address] | None = None
+    ) -> None:
         self._seeds = list(seeds)
-        self._remap: Remap = remap or (lambda address: address)
+        self._remap = remap or (lambda address: address)
         self.where = "cluster " + ",".join(sorted(seed.where for seed in seeds))
         self.identity = f"{self.where}/{seeds[0].db}"
         self.only: Endpoint | None = None
@@ -114,21 +119,6 @@ class Cluster(Topology):
     def owner(self, key: str) -> Endpoint | None:
         """Return the node that serves *key*, or None if that is not known."""
         return self._owners[slot_of(key)]
-
-    def nobody(self, key: str) -> ServerUnavailableError:
-        """Return the error for a *key* that no node is known to serve."""
-        return ServerUnavailableError(
-            f"nobody in {self.where} serves slot {slot_of(key)}, that of the key {key!r}",
-            code="CLUSTERDOWN",
-            transient=True,
-        )
-
-    def silent(self, seconds: float) -> ServerUnavailableError:
-        """Return the error for a caller that waited *seconds* for a fetch in vain."""
-        return ServerUnavailableError(
-            f"no node of {self.where} told in {seconds:g} s who serves what",
-            transient=self._seeds[0].seen,
-        )
 
     def any_owner(self) -> Endpoint:
         """Return a node to ask about a key that no node is known to serve."""
@@ -182,39 +172,57 @@ class Cluster(Topology):
 
     def _fetch(self) -> None:
         try:
-            self._update()
+            primaries, addresses = self._ask_nodes()
         finally:
             self._fetched_at = monotonic()
-
-    def _update(self) -> None:
-        known = {node.address: node for node in (*self._nodes.values(), *self._seeds)}
-        primaries, addresses = self._told(list(known.values()))
         nodes = {address: self._node(address) for address in addresses}
-        owners = [
-            nodes.get(primaries[slot]) if slot in primaries else None for slot in range(SLOTS)
-        ]
-        changed = owners != self._owners
-        for slot, owner in enumerate(owners if changed else ()):
-            self._note_move(slot, owner)
+        owners = [nodes.get(primaries.get(slot, _NOBODY)) for slot in range(SLOTS)]
+        changed = [slot for slot, owner in enumerate(owners) if owner is not self._owners[slot]]
+        for slot in changed:
+            self._note_move(slot, owners[slot])
         self._nodes, self._owners = nodes, owners
         for seed in self._seeds:
             seed.seen = True
         if self._probe and self.sharded is None:
-            self.sharded = self.has_sharded_channels()
+            self.sharded = self._has_sharded_channels()
         if changed:
             self.on_change()
 
-    def _told(self, nodes: list[Endpoint]) -> tuple[Mapping[int, Address], Iterable[Address]]:
-        _RANDOM.shuffle(nodes)
-        try:
-            return ask_who_serves(nodes, PATIENCE, self._remap)
-        except ServerUnavailableError as error:
-            if "cluster support disabled" in str(error):
-                message = f"{self.where} is no cluster: connect by redis:// or rediss://"
-                raise ConfigError(message) from error
-            raise
+    def _ask_nodes(self) -> tuple[dict[int, Address], dict[Address, None]]:
+        """Ask one node after another, in any order, until they have told about all slots.
 
-    def has_sharded_channels(self) -> bool:
+        Return the primary of each slot that has one, and all nodes there are.
+
+        Raises:
+            ServerUnavailableError: no node answered; it is the error of the last one.
+            ConfigError: it is no cluster.
+        """
+        asked = {node.address: node for node in (*self._nodes.values(), *self._seeds)}
+        primaries = dict[int, Address]()
+        found = dict[Address, None]()
+        failure: ServerUnavailableError | None = None
+        for node in _RANDOM.sample(list(asked.values()), len(asked)):
+            try:
+                connection = node.connect(PATIENCE)
+                ranges = node.ask(connection, "CLUSTER", "SLOTS")
+                connection.disconnect()
+                with understood(node.where):
+                    for first, last, *serving in ranges:
+                        addresses = [self._remap(_address(each, node)) for each in serving]
+                        primaries |= dict.fromkeys(range(first, last + 1), addresses[0])
+                        found |= dict.fromkeys(addresses)
+            except ServerUnavailableError as error:
+                failure = error
+            if len(primaries) == SLOTS:
+                break
+        if failure is None or found:
+            return primaries, found
+        if "cluster support disabled" in str(failure):
+            message = f"{self.where} is no cluster: connect by redis:// or rediss://"
+            raise ConfigError(message) from failure
+        raise failure
+
+    def _has_sharded_channels(self) -> bool:
         """Return whether the cluster has sharded channels, and takes SPUBLISH in scripts.
 
         It is asked for the channels as Redisson does.
@@ -233,3 +241,20 @@ class Cluster(Topology):
             return error.code != "FORBIDDEN"
         connection.disconnect()
         return True
+
+
+def _address(told: Any, asked: Endpoint) -> Address:
+    """Return the address of a node, as the node that was *asked* has *told* it.
+
+    A server that does not know the host leaves it out, or writes a question mark where it should
+    have a name. Then it is the address in the node's further data (since Redis 7), or else the host
+    that was asked.
+
+    Source: https://redis.io/docs/latest/commands/cluster-slots/
+    """
+    more: list[list[Any]]
+    host, port, _, *more = told
+    if host == b"?":
+        data = more[0] if more else []
+        host = dict(zip(data[::2], data[1::2], strict=True)).get(b"ip")
+    return host.decode() if host else asked.address[0], int(port)

@@ -19,9 +19,8 @@ from weakref import WeakKeyDictionary
 from interlock._links.dialling import in_thread
 from interlock._links.pipeline import Pipeline
 from interlock._links.pool import NodePool, Pool
-from interlock._links.redirection import Route
 from interlock._links.replies import RedirectedError
-from interlock._links.topology import LEAST
+from interlock._links.topology import LEAST, Route
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:

@@ -20,9 +20,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock._links.connection import Connection
-from interlock._links.redirection import Route
 from interlock._links.replies import FULL, left
-from interlock._links.topology import LEAST
+from interlock._links.topology import LEAST, Route
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:

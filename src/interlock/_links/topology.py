@@ -11,14 +11,16 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from interlock._links.endpoint import Endpoint
+from interlock._links.replies import RedirectedError
+from interlock._links.slots import slot_of
+from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock._links.replies import RedirectedError
-    from interlock.errors import ServerUnavailableError
     from interlock.options import PubSub
 
+MOST_HOPS = 5
 ONCE_MORE = 0.1
 """Seconds between two fetches of the map while a node does not answer."""
 LEAST = 0.001
@@ -83,15 +85,63 @@ class Topology:
         return done(None)
 
     def nobody(self, key: str) -> ServerUnavailableError:
-        """Return the error for a *key* that no node is known to serve: a single server does."""
-        raise AssertionError(key)
+        """Return the error for a *key* that no node is known to serve."""
+        return ServerUnavailableError(
+            f"nobody in {self.where} serves slot {slot_of(key)}, that of the key {key!r}",
+            code="CLUSTERDOWN",
+            transient=True,
+        )
 
     def silent(self, seconds: float) -> ServerUnavailableError:
         """Return the error for nodes that did not say in *seconds* who serves what."""
-        raise AssertionError(seconds)
+        return ServerUnavailableError(
+            f"no node of {self.where} told in {seconds:g} s who serves what",
+            transient=self.any_owner().seen,
+        )
 
     def after_fork(self) -> None:
         """Go on in a forked child with the map that is known."""
+
+
+class Route:
+    """The way of one command through the cluster, after a node did not serve it.
+
+    A redirection is followed at once, a few times: not all nodes may know the latest map. Any other
+    error goes to the caller. If the problem may pass, the error is transient, and `session.persist`
+    asks again as long as there is time. Meanwhile the map is fetched anew, so that asking again
+    helps.
+
+    Attributes:
+        asking: whether the next node must be told that the slot is just moving there.
+    """
+
+    __slots__ = ("_hops", "_topology", "asking")
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._hops = 0
+        self.asking = False
+
+    def next(self, failure: ServerUnavailableError) -> Endpoint:
+        """Return where to send the command that was answered by *failure*.
+
+        Raises:
+            ServerUnavailableError: *failure*, if the command is not to be sent on; another error,
+                if it was sent on too often.
+        """
+        if not isinstance(failure, RedirectedError):
+            if failure.transient and failure.code != "TRYAGAIN":
+                _ = self._topology.fetch()
+            raise failure
+        self._hops += 1
+        if self._hops > MOST_HOPS:
+            raise ServerUnavailableError(
+                f"the nodes of {self._topology.where} do not agree who serves slot {failure.slot}",
+                code=failure.code,
+                transient=True,
+            ) from failure
+        self.asking = failure.asking
+        return self._topology.learn(failure)
 
 
 def done(error: Exception | None) -> Future[None]:
