@@ -476,7 +476,7 @@ MUTANTS = (
        Result("(error := $0, setattr(error, 'sent', False))[0]")),
     _m(42, "a connection that owes a reply is used again", "_links.pool:NodePool.take_back",
        Condition("connection owes", "False")),
-    _m(43, "credentials are asked for once", "_links.login:Login.turn",
+    _m(43, "credentials are asked for once", "_links.login:Login._keep",
        Condition("time monotonic self _until", "False")),
     _m(43, "a provider that failed is asked no more", "_links.dialling:Shared.begin",
        Call("leave", "None", which=0)),

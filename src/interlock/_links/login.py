@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import os
 import threading
 import time
 import weakref
@@ -47,8 +46,10 @@ EARLY = 0.8
 TICK = 0.05
 """Seconds after which followers are told of a change again; each next time it takes twice that."""
 LOOK = 5.0
-"""The most of these seconds. So often the thread also looks whether its client is gone."""
+"""The most of these seconds. So often the thread also looks whether all followers are gone."""
 _LOGGER = logging.getLogger("interlock")
+Known = tuple[tuple[str, ...], int]
+"""Credentials, and their version."""
 
 
 class Follower(Protocol):
@@ -70,26 +71,29 @@ class Login:
 
     Attributes:
         limit: seconds after which a provider that does not answer hangs.
-        version: grows with each other answer; 0 before the first.
     """
 
     def __init__(self, provider: Any) -> None:
         given = isinstance(provider, CredentialProvider)
         self._provider: Callable[[], object] = provider.get_credentials if given else provider
         self.limit = LIMIT
-        self.version = 0
-        self._answer: tuple[str, ...] = ()
+        self._known: Known = (), 0
         self._until = 0.0
-        self._asking = Shared[tuple[tuple[str, ...], int]]("interlock-ask")
+        self._asking = Shared[None]("interlock-ask")
         self._asked_at = 0.0
         self._numbers, self._adopted = itertools.count(1), 0
-        self._left_behind: list[Future[tuple[tuple[str, ...], int]]] = []
-        self._followers: weakref.WeakSet[Follower] = weakref.WeakSet()
+        self._calls = set[int]()
+        self._followers: weakref.WeakKeyDictionary[Follower, None] = weakref.WeakKeyDictionary()
         self._bell = threading.Event()
-        self._keeper: tuple[int, threading.Thread] | None = None
+        self._keeper: threading.Thread | None = None
         self._refused = self._doubted = -1
 
-    def now(self) -> tuple[tuple[str, ...], int]:
+    @property
+    def version(self) -> int:
+        """The number of the newest answer, which grows with each other one; 0 before the first."""
+        return self._known[1]
+
+    def now(self) -> Known:
         """Return what the provider answers now, and the version of that answer.
 
         If it gives none, its former answer serves, unless a server has refused that.
@@ -97,48 +101,45 @@ class Login:
         Raises:
             ServerUnavailableError: it raised, hangs, or answered with something else.
         """
+        serves = self.version > 0 and not self.doubted
         try:
-            return self._ask().result(min(SHORTLY, self.limit) if self._serves() else self.limit)
-        except (NotYet, ServerUnavailableError) as error:
-            if self._serves():
-                return self._answer, self.version
-            if isinstance(error, ServerUnavailableError):
+            self._ask().result(min(SHORTLY, self.limit) if serves else self.limit)
+        except NotYet:
+            if not serves:
+                raise self._hangs() from None
+        except ServerUnavailableError:
+            if not serves:
                 raise
-        raise self._hangs()
-
-    def _serves(self) -> bool:
-        """Return whether there is an answer, and no server has refused it."""
-        return self.version > 0 and not self.doubted
+        return self._known
 
     def follow(self, follower: Follower) -> None:
         """Tell *follower* of new credentials until `leave`, or for as long as it lives."""
-        self._followers.add(follower)
+        self._followers[follower] = None
         if self._kept():
             return
         self._bell = threading.Event()  # a forked child may have inherited one in use
-        keeper = threading.Thread(
-            target=_keep, args=(weakref.ref(self),), name="interlock-credentials", daemon=True
+        self._keeper = threading.Thread(
+            target=self._keep, name="interlock-credentials", daemon=True
         )
-        self._keeper = os.getpid(), keeper
         try:
-            keeper.start()
+            self._keeper.start()
         except RuntimeError:  # no thread can start: credentials come with each connection
             self._keeper = None
 
     def leave(self, follower: Follower) -> None:
         """Forget *follower*; it may have gone already."""
-        self._followers.discard(follower)
+        _ = self._followers.pop(follower, None)
         if self._kept():
             self._bell.set()
 
     def _kept(self) -> bool:
         """Return whether the thread runs that asks again; a fork ends it."""
         keeper = self._keeper
-        return keeper is not None and keeper[0] == os.getpid() and keeper[1].is_alive()
+        return keeper is not None and keeper.is_alive()
 
     def command(self) -> bytes:
         """Return the packed command that logs in with the newest answer."""
-        return pack(("AUTH", *self._answer))
+        return pack(("AUTH", *self._known[0]))
 
     def _hangs(self) -> ServerUnavailableError:
         return ServerUnavailableError(
@@ -163,15 +164,11 @@ class Login:
             extra = {"event": "credentials.refused", "detail": str(error)}
             _LOGGER.warning("%s; open connections keep the former ones", error, extra=extra)
 
-    def _ask(self) -> Future[tuple[tuple[str, ...], int]]:
+    def _ask(self) -> Future[None]:
         asked, now = self._asking.running(self), time.monotonic()
-        if asked is not None and now >= self._asked_at + self.limit:
-            # It is forgotten, unless too many hang already.
-            self._left_behind = [each for each in self._left_behind if not each.done()]
-            if len(self._left_behind) < MOST - 1:
-                self._left_behind.append(asked)
-                self._asking.leave(self, asked)
-                asked = None
+        if asked is not None and now >= self._asked_at + self.limit and len(self._calls) < MOST:
+            self._asking.leave(self, asked)  # it hangs, and is left behind
+            asked = None
         if asked is None:
             self._asked_at = now
         try:
@@ -179,86 +176,65 @@ class Login:
         except RuntimeError as error:
             raise _failed(error, transient=self.version > 0) from error
 
-    def _call(self) -> tuple[tuple[str, ...], int]:
-        """Call the provider; return its answer, and the version of that."""
+    def _call(self) -> None:
+        """Call the provider, and adopt its answer unless a newer call was answered before."""
         number = next(self._numbers)
+        self._calls.add(number)
         try:
             answer, seconds = _read(self._provider())
         except BaseException as error:
             raise _failed(error, transient=self.version > 0) from error
-        if number > self._adopted:  # else a newer call was answered before
-            self._adopted = number
-            self._until = time.monotonic() + seconds * EARLY
-            if answer != self._answer:
-                self._answer = answer
-                self.version += 1
-                if self._kept():
-                    self._bell.set()
-        return answer, self.version
+        finally:
+            self._calls.discard(number)
+        if number < self._adopted:
+            return
+        self._adopted = number
+        self._until = time.monotonic() + seconds * EARLY
+        if answer != self._known[0]:
+            self._known = answer, self.version + 1
+            if self._kept():
+                self._bell.set()
 
-    def rest(self, pause: float) -> bool:
-        """Wait for *pause* seconds, the next `turn`, a change or a leave.
+    def _keep(self) -> None:
+        """Ask again and again, and tell the followers, as long as there are any."""
+        me = threading.current_thread()
+        told, pause, failing = 0, 0.0, False
+        while self._keeper is me:
+            _ = self._bell.wait(min(pause, max(self._until - time.monotonic(), TICK)))
+            self._bell.clear()
+            if not self._followers:
+                self._keeper = None
+                # One may have come just now, and have taken this thread for running.
+                if self._followers and self._keeper is None:
+                    self._keeper = me
+                continue
+            if time.monotonic() >= self._until:
+                failing = not self._renew(log=not failing)
+            pause = TICK if told != self.version else min(pause * 2, LOOK)
+            told = self.version
+            self._tell()
 
-        Return whether a follower is left. If none is, the thread that keeps this may end.
-        """
-        _ = self._bell.wait(min(pause, max(self._until - time.monotonic(), TICK)))
-        self._bell.clear()
-        if len(self._followers):
+    def _renew(self, *, log: bool) -> bool:
+        """Ask for a new answer; return whether one came. If none did, *log* that."""
+        try:
+            self._ask().result(self.limit)
+        except (NotYet, ServerUnavailableError) as error:
+            failure = error if isinstance(error, ServerUnavailableError) else self._hangs()
+        else:
             return True
-        keeper, self._keeper = self._keeper, None
-        if not len(self._followers) or self._keeper is not None:
-            return False
-        self._keeper = keeper  # a follower came just now, and took this thread for running
-        return True
-
-    def turn(self, told: int, pause: float) -> tuple[int, float, str | None]:
-        """Ask if it is time, and tell the followers.
-
-        Args:
-            told: the version that they were told of last.
-            pause: the seconds since they were told last.
-
-        Returns:
-            The version that they were told of, and the seconds until they are told again. Then why
-            the provider gave no answer: empty if it did, None if it was not asked.
-        """
-        failure = None
-        if time.monotonic() >= self._until:
-            try:
-                failure = ""
-                _ = self._ask().result(self.limit)
-            except NotYet:
-                failure = str(self._hangs())
-                self._until = time.monotonic() + 1.0
-            except ServerUnavailableError as error:
-                failure = str(error)
-                self._until = time.monotonic() + 1.0
-        pause = TICK if told != self.version else min(pause * 2, LOOK)
-        told = self.version
-        for follower in self._all():
-            follower.log_in_anew()
-        return told, pause, failure
-
-    def _all(self) -> list[Follower]:
-        while True:
-            try:
-                return list(self._followers)
-            except RuntimeError:  # another thread follows or leaves
-                time.sleep(0)
-
-
-def _keep(ref: weakref.ref[Login]) -> None:
-    """Ask again and again, while the login and a follower of it live."""
-    told, pause, failing = 0, 0.0, ""
-    while (login := ref()) is not None and login.rest(pause):
-        told, pause, failure = login.turn(told, pause)
-        if failure and not failing:
-            extra = {"event": "credentials.failing", "detail": failure}
+        self._until = time.monotonic() + 1.0
+        if log:
+            extra = {"event": "credentials.failing", "detail": str(failure)}
             _LOGGER.warning(
                 "%s; the former ones serve until a server refuses them", failure, extra=extra
             )
-        failing = failing if failure is None else failure
-        del login
+        return False
+
+    def _tell(self) -> None:
+        for ref in self._followers.keyrefs():
+            follower = ref()
+            if follower is not None:
+                follower.log_in_anew()
 
 
 def _read(answer: object) -> tuple[tuple[str, ...], float]:
