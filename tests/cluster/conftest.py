@@ -8,21 +8,13 @@ import pytest
 from tests.cluster.seen import eyes
 from tests.objects.awaited import KINDS, Face, Stage
 from tests.support.binary import main_version
-from tests.support.servers import ClusterServers, RedisServer, binaries
+from tests.support.servers import ClusterServers, binaries
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-    from tests.objects.kinds import Kind
-
 PATIENCE = 20.0
 """Seconds for a command in a cluster that nobody harms. A busy machine learns its map slowly."""
-
-
-@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
-def kind(request: pytest.FixtureRequest) -> Kind:
-    """Give each lock-like in turn."""
-    return request.param
 
 
 @pytest.fixture(scope="session")
@@ -64,34 +56,6 @@ def emptied(servers: ClusterServers) -> ClusterServers:
     for node in servers.nodes[:3]:
         node.execute("FLUSHALL")
     return servers
-
-
-@pytest.fixture(scope="session")
-def other_servers() -> Iterator[list[RedisServer]]:
-    """Give two servers for locks of several members, the first of which is in a cluster."""
-    with RedisServer() as one, RedisServer() as two:
-        yield [one, two]
-
-
-@pytest.fixture
-async def stage(
-    request: pytest.FixtureRequest,
-    face: Face,
-    kind: Kind,
-    cluster: ClusterServers,
-    patient: None,
-) -> AsyncIterator[Stage]:
-    """Give each lock-like on each face in turn, on the shared cluster."""
-    others: list[RedisServer] = []
-    if kind.servers > 1:
-        others = request.getfixturevalue("other_servers")[: kind.servers - 1]
-    for server in others:
-        server.execute("FLUSHALL")
-    with eyes(cluster) as seen:
-        urls = [server.url() for server in others]
-        set_up = Stage(face, kind, cluster.url(), seen, urls, command_timeout=PATIENCE)
-        yield set_up
-        await set_up.end()
 
 
 @pytest.fixture

@@ -6,10 +6,22 @@ from typing import TYPE_CHECKING
 
 import redis
 
+from interlock._links.slots import slot_of
+
 if TYPE_CHECKING:
-    from tests.support.servers import ClusterServers
+    from tests.support.servers import ClusterServers, RedisServer
 
 
 def eyes(servers: ClusterServers) -> redis.RedisCluster:
     """Return a client by which a test sees what is in the cluster."""
     return redis.RedisCluster(host="127.0.0.1", port=servers.nodes[0].port)
+
+
+def names_by_node(servers: ClusterServers, count: int) -> dict[RedisServer, list[str]]:
+    """Return *count* names for each primary."""
+    names: dict[RedisServer, list[str]] = {}
+    number = 0
+    while len(names) < 3 or min(map(len, names.values())) < count:
+        names.setdefault(servers.owner(slot_of(f"name {number}")), []).append(f"name {number}")
+        number += 1
+    return {node: those[:count] for node, those in names.items()}

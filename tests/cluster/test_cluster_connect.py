@@ -9,7 +9,8 @@ import pytest
 import redis
 import redis.asyncio
 
-from interlock import ServerUnavailableError
+import interlock
+from interlock import ConfigError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from tests.objects.awaited import Stage
@@ -65,3 +66,24 @@ async def test_a_node_taken_for_a_server(plain: Stage, cluster: ClusterServers) 
         for number in range(20):
             assert await owner.do(client.lock(f"name {number}").acquire, timeout=0)
     assert caught.value.code == "MOVED"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("lock", "fair_lock", "fenced_lock", "spin_lock", "read_write_lock", "condition"),
+        *("semaphore", "leased_semaphore", "count_down_latch", "event", "election"),
+    ],
+)
+def test_a_name_whose_keys_would_be_in_several_slots(kind: str) -> None:
+    """Each object of a cluster client refuses such a name at creation, without a round trip.
+
+    A client of one server accepts it.
+    """
+    with (
+        interlock.connect("redis+cluster://localhost:1") as client,
+        pytest.raises(ConfigError, match="a}b"),
+    ):
+        getattr(client, kind)("a}b")
+    with interlock.connect("redis://localhost:1") as client:
+        getattr(client, kind)("a}b")

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.cluster.seen import eyes
+from tests.cluster.seen import eyes, names_by_node
 from tests.objects.awaited import KINDS, Face, Stage, until
 from tests.support.servers import ClusterServers, RedisServer, main_binary
 
@@ -41,24 +41,13 @@ async def hurt(face: Face, harmed: ClusterServers) -> AsyncIterator[Stage]:
         await set_up.end()
 
 
-def _names_by_node(cluster: ClusterServers) -> dict[RedisServer, list[str]]:
-    """Return ten names for each primary."""
-    names: dict[RedisServer, list[str]] = {}
-    number = 0
-    while len(names) < 3 or min(map(len, names.values())) < 10:
-        name = f"name {number}"
-        names.setdefault(cluster.owner(slot_of(name)), []).append(name)
-        number += 1
-    return {node: those[:10] for node, those in names.items()}
-
-
 async def test_nodes_come_and_go(hurt: Stage, harmed: ClusterServers) -> None:
     """A node that joins is used once it serves a slot; a node that has left is forgotten.
 
     Its connections are forgotten too.
     """
     client, owner = hurt.client(), hurt.owner()
-    names = [name for those in _names_by_node(harmed).values() for name in those]
+    names = [name for those in names_by_node(harmed, 10).values() for name in those]
 
     async def use_all() -> None:
         for name in names:
@@ -108,7 +97,7 @@ async def test_a_primary_is_killed(hurt: Stage, harmed: ClusterServers) -> None:
     """
     client, other = hurt.client(lease=15), hurt.client(lease=15)
     (victim, (waited, held, *_)), *_ = sorted(
-        _names_by_node(harmed).items(), key=lambda item: harmed.nodes.index(item[0])
+        names_by_node(harmed, 10).items(), key=lambda item: harmed.nodes.index(item[0])
     )
     holder, waiter = hurt.owner(), hurt.owner()
     assert await holder.do(client.lock(held).acquire)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.cluster.conftest import emptied
 from tests.needs import VERSIONS
-from tests.objects.awaited import KINDS, Stage, until
+from tests.objects.awaited import until
 
 from interlock import ServerUnavailableError
 from interlock._links import connection, pipeline, replies
@@ -22,6 +22,7 @@ from interlock._links.slots import slot_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.objects.awaited import Stage
     from tests.support.servers import ClusterServers
 
 
@@ -49,9 +50,8 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("close", [False, True], ids=["single", "batch"])
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.name == "fair"], indirect=True)
 async def test_a_release_that_was_stopped_is_no_loss(
-    stage: Stage,
+    plain: Stage,
     cluster: ClusterServers,
     stopped: list[str],
     caplog: pytest.LogCaptureFixture,
@@ -63,12 +63,12 @@ async def test_a_release_that_was_stopped_is_no_loss(
     A client that closes goes on while the slot moves, and may say in the end that it was moving.
     """
     caplog.set_level(logging.INFO)
-    client, other = stage.client(), stage.client()
-    ours, theirs = stage.lock(client, "half"), stage.lock(other, "half")
-    holder, waiter = stage.owner(), stage.owner()
+    client, other = plain.client(), plain.client()
+    ours, theirs = client.fair_lock("half"), other.fair_lock("half")
+    holder, waiter = plain.owner(), plain.owner()
     assert await holder.do(ours.acquire)
     waiting = asyncio.create_task(waiter.do(theirs.acquire, timeout=60))
-    await stage.waits()
+    await plain.waits()
     slot = slot_of("half")
     source = cluster.owner(slot)
     target = next(node for node in cluster.nodes[:3] if node is not source)

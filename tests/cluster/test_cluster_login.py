@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +15,6 @@ from interlock import ServerUnavailableError
 from interlock._links.slots import slot_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.objects.awaited import Face
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"
@@ -31,31 +28,19 @@ RIGHTS = [right for right in RULE[1].split() if not right.endswith(("publish", "
     f"+{right}" for right in OF_CLUSTERS
 ]
 NAME = "locks:a"
+PASSWORD = "p@ss/w:rd"
 
 
-def _allow(cluster: ClusterServers, *rights: str) -> None:
-    for node in cluster.nodes:
-        node.execute("ACL", "SETUSER", "app", "reset", *RIGHTS, *rights)
+async def test_the_documented_user_can_do_everything(plain: Stage, cluster: ClusterServers) -> None:
+    """With only the documented rights a plain lock is acquired, renewed, waited for and released.
 
-
-@contextmanager
-def _user(cluster: ClusterServers, *rights: str) -> Iterator[str]:
-    """Give the URL of the documented user with other *rights*.
-
-    The user has its own rights again when its clients are closed.
+    Its slot moves meanwhile.
     """
-    _allow(cluster, *rights)
-    try:
-        yield cluster.url("app", "secret")
-    finally:
-        _allow(cluster)
-
-
-async def _do_everything(stage: Stage, cluster: ClusterServers, url: str) -> None:
-    """Acquire, renew, wait, hand over, in a slot that moves."""
-    client, other = stage.client(url, lease=4), stage.client(url)
-    ours, theirs = client.lock(NAME), other.lock(NAME)
-    holder, waiter = stage.owner(), stage.owner()
+    for node in cluster.nodes:
+        node.execute("ACL", "SETUSER", "app", "reset", *RIGHTS)
+    url = cluster.url("app", "secret")
+    ours, theirs = plain.client(url, lease=4).lock(NAME), plain.client(url).lock(NAME)
+    holder, waiter = plain.owner(), plain.owner()
     slot = slot_of(NAME)
     source = cluster.owner(slot)
     target = next(node for node in cluster.nodes[:3] if node is not source)
@@ -66,33 +51,34 @@ async def _do_everything(stage: Stage, cluster: ClusterServers, url: str) -> Non
     await renewed(await holder.do(lambda: ours.hold))
     assert await holder.do(ours.owned)
     waiting = asyncio.create_task(waiter.do(theirs.acquire, timeout=20))
-    await stage.waits()
+    await plain.waits()
     await holder.do(ours.release)
     assert await waiting
     await waiter.do(theirs.release)
-
-
-async def test_the_documented_user_can_do_everything(plain: Stage, cluster: ClusterServers) -> None:
-    """With only the documented rights a plain lock does everything, also while its slot moves."""
-    with _user(cluster) as url:
-        await _do_everything(plain, cluster, url)
     assert plain.left_behind() == set()
 
 
 @pytest.mark.needs("tls")
 async def test_tls_and_passwords(face: Face) -> None:
-    """Every node gets TLS and the URL's certificates and credentials, even an unnamed one."""
-    with ClusterServers(binary=main_binary(), tls=True, password="p@ss/w:rd") as cluster:
+    """Every node gets TLS and the URL's certificates and credentials, even an unnamed one.
+
+    The credentials may come from a provider, too.
+    """
+    with ClusterServers(binary=main_binary(), tls=True, password=PASSWORD) as cluster:
         first = cluster.nodes[0]
         url = first.url().replace("rediss://", "rediss+cluster://")
         with first.client() as seen:
             stage = Stage(face, KINDS[0], url, seen)
             # The client connects to three nodes. A busy machine takes its time for each handshake.
-            client, owner = stage.client(command_timeout=15), stage.owner()
+            named, owner = stage.client(command_timeout=15), stage.owner()
+            scheme, _, rest = url.partition("://")
+            bare = f"{scheme}://{rest.rpartition('@')[2]}"
+            given = stage.client(bare, command_timeout=15, credentials=lambda: (PASSWORD,))
             for number in range(12):
-                lock = client.lock(f"name {number}")
-                assert await owner.do(lock.acquire, timeout=30)
-                await owner.do(lock.release)
+                for client in (named, given):
+                    lock = client.lock(f"name {number}")
+                    assert await owner.do(lock.acquire, timeout=30)
+                    await owner.do(lock.release)
             plain_client = stage.client(f"redis+cluster://127.0.0.1:{first.port}")
             with pytest.raises(ServerUnavailableError):
                 await owner.do(plain_client.lock("name").acquire, timeout=10)

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from tests.cluster.seen import names_by_node
 from tests.objects.awaited import renewed
 
-from interlock._links.slots import slot_of
-
 if TYPE_CHECKING:
-    from tests.objects.awaited import Stage
-    from tests.support.servers import ClusterServers, RedisServer
+    from tests.objects.awaited import Owner, Stage
+    from tests.support.servers import ClusterServers
 
 EACH = 5
 
 
+async def _held(client: Any, owner: Owner, name: str) -> Any:
+    lock = client.lock(name)
+    assert await owner.do(lock.acquire)
+    return await owner.do(lambda: lock.hold)
+
+
 async def test_each_node_renews_its_own_holds(plain: Stage, cluster: ClusterServers) -> None:
     """A round sends each hold to its node, in a thread and over a connection of that node."""
-    names: dict[RedisServer, list[str]] = {}
-    number = 0
-    while len(names) < 3 or min(map(len, names.values())) < EACH:
-        names.setdefault(cluster.owner(slot_of(f"name {number}")), []).append(f"name {number}")
-        number += 1
+    names = names_by_node(cluster, EACH)
     client, owner = plain.client(renewed="soon"), plain.owner()
-    holds = []
-    for those in names.values():
-        for name in those[:EACH]:
-            lock = client.lock(name)
-            assert await owner.do(lock.acquire)
-            holds.append(await owner.do(lambda lock=lock: lock.hold))
+    holds = [await _held(client, owner, name) for those in names.values() for name in those]
     for node in names:
         node.execute("CONFIG", "RESETSTAT")
     for _ in range(2):  # a reply to a renewal from before may come after it
@@ -48,18 +44,11 @@ async def test_a_node_that_hangs_delays_no_renewal_on_others(
     plain: Stage, cluster: ClusterServers
 ) -> None:
     """While one node answers nothing, holds on others are renewed, and none is told to be lost."""
-    names: dict[RedisServer, str] = {}
-    number = 0
-    while len(names) < 3:
-        names.setdefault(cluster.owner(slot_of(f"slow {number}")), f"slow {number}")
-        number += 1
+    names = names_by_node(cluster, 1)
     # A renewal that waited for the node would be late for longer than `renewed` waits.
     client = plain.client(lease=300, command_timeout=120, renewed="soon")
-    owner, holds = plain.owner(), []
-    for name in names.values():
-        lock = client.lock(name)
-        assert await owner.do(lock.acquire)
-        holds.append(await owner.do(lambda lock=lock: lock.hold))
+    owner = plain.owner()
+    holds = [await _held(client, owner, name) for [name] in names.values()]
     await renewed(*holds)
     slow, *others = holds
     hanging = next(iter(names))

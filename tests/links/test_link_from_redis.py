@@ -77,9 +77,13 @@ async def test_credentials(stage: Stage, make: Callable[..., Any]) -> None:
             assert PASSWORD not in repr(client)
 
 
-async def test_unix_socket(stage: Stage, server: RedisServer, make: Callable[..., Any]) -> None:
-    """The path of a Unix socket is taken over."""
+async def test_unix_socket_and_url(
+    stage: Stage, server: RedisServer, make: Callable[..., Any]
+) -> None:
+    """The path of a Unix socket is taken over; a client that was made from a URL serves as well."""
     await _take(stage, make(unix_socket_path=str(server.unix_path)), stage.redis)
+    with server.client(db=5) as seen:
+        await _take(stage, make.from_url(server.url(db=5)), seen)
 
 
 async def test_tls(stage: Stage, tls_server: RedisServer, make: Callable[..., Any]) -> None:
@@ -128,10 +132,3 @@ async def test_a_credential_provider_that_fails_is_one_error(
     assert len(calls) <= 3
     await stage.close(client)
     await _closed(configured)
-
-
-async def test_a_host_that_cannot_be_one_is_told(stage: Stage) -> None:
-    """A host name that Python cannot encode is an error of this package."""
-    client, owner = stage.client("redis://a..b"), stage.owner()
-    with pytest.raises(ServerUnavailableError, match=r"cannot connect to a\.\.b:6379: "):
-        await owner.do(client.lock("name").acquire, timeout=3)

@@ -77,64 +77,42 @@ async def test_a_bad_login_is_told_at_once(
     assert guarded.execute("EXISTS", "name") == 0
 
 
-async def test_a_password_that_nobody_asked_for_is_told_at_once(stage: Stage) -> None:
-    """A user that a server without users does not know is refused."""
-    port = stage.redis.config_get("port")["port"]
-    lock, owner = stage.client(f"redis://nobody:x@127.0.0.1:{port}").lock("name"), stage.owner()
-    with refused_at_once("WRONGPASS", "user name or password"):
-        await owner.do(lock.acquire, timeout=60)
+async def test_a_server_that_cannot_be_used_is_told_at_once(stage: Stage, tmp_path: Path) -> None:
+    """A mistake is no outage to be sat out.
 
-
-async def test_a_database_that_does_not_exist_is_told_at_once(stage: Stage) -> None:
-    """A number above the server's last database is refused, and the setting is named."""
-    lock, owner = stage.client(stage.url.replace("/0", "/99")).lock("name"), stage.owner()
-    with refused_at_once("DATABASE", "DB index is out of range"):
-        await owner.do(lock.acquire, timeout=60)
-
-
-async def test_an_unreachable_host_is_told_at_once(stage: Stage, tmp_path: Path) -> None:
-    """A port or socket where nothing listens, or a host without an address, is told at once.
-
-    That is a mistake, not an outage to be sat out.
+    A user that a server without users does not know, a number above its last database, a port or
+    socket where nothing listens, or a host without an address.
     """
-    owner = stage.owner()
-    for url, match in (
-        (f"redis://127.0.0.1:{free_port()}", r"cannot connect to 127\.0\.0\.1:\d+: Connect"),
-        (f"unix://{tmp_path}/no.sock", r"cannot connect to \S*no\.sock: No such"),
-        ("redis://no-such-host.invalid", "cannot connect to no-such-host.invalid"),
+    owner, port = stage.owner(), stage.redis.config_get("port")["port"]
+    for url, code, match in (
+        (f"redis://nobody:x@127.0.0.1:{port}", "WRONGPASS", "user name or password"),
+        (f"redis://127.0.0.1:{port}/99", "DATABASE", "DB index is out of range"),
+        (f"redis://127.0.0.1:{free_port()}", None, r"cannot connect to 127\.0\.0\.1:\d+: Connect"),
+        (f"unix://{tmp_path}/no.sock", None, r"cannot connect to \S*no\.sock: No such"),
+        ("redis://no-such-host.invalid", None, "cannot connect to no-such-host.invalid"),
+        ("redis://a..b", None, r"cannot connect to a\.\.b:6379: "),
     ):
-        lock = stage.client(url).lock("name")
-        with refused_at_once(None, match):
-            await owner.do(lock.acquire, timeout=60)
+        with refused_at_once(code, match):
+            await owner.do(stage.client(url).lock("name").acquire, timeout=60)
 
 
-async def _bad_certificate(stage: Stage, server: RedisServer, query: str) -> None:
-    url, owner = f"rediss://127.0.0.1:{server.port}?{query}", stage.owner()
-    lock = stage.client(url).lock("name")
-    with refused_at_once("TLS", "no TLS connection to 127.0.0.1"):
-        await owner.do(lock.acquire, timeout=60)
-
-
-async def test_a_foreign_authority_is_told_at_once(
+async def test_a_bad_certificate_is_told_at_once(
     stage: Stage, tls_server: RedisServer, tmp_path: Path
 ) -> None:
-    """A server whose certificate another authority signed is not talked to."""
-    ours, foreign = tls_server.certificates, Certificates.create(tmp_path)
-    assert ours is not None
-    client = f"ssl_certfile={ours.client_cert}&ssl_keyfile={ours.client_key}"
-    await _bad_certificate(stage, tls_server, f"ssl_ca_certs={foreign.ca}&{client}")
-    await _bad_certificate(stage, tls_server, client)
+    """A server whose certificate another authority signed is not talked to.
 
-
-async def test_a_missing_client_certificate_is_told_at_once(
-    stage: Stage, tls_server: RedisServer, tmp_path: Path
-) -> None:
-    """A server that wants a client certificate says so after the handshake, and is understood."""
-    ours, foreign = tls_server.certificates, Certificates.create(tmp_path)
+    One that wants another certificate of the client says so after the handshake, and is understood.
+    """
+    ours, foreign, owner = tls_server.certificates, Certificates.create(tmp_path), stage.owner()
     assert ours is not None
-    await _bad_certificate(stage, tls_server, f"ssl_ca_certs={ours.ca}")
-    client = f"ssl_certfile={foreign.client_cert}&ssl_keyfile={foreign.client_key}"
-    await _bad_certificate(stage, tls_server, f"ssl_ca_certs={ours.ca}&{client}")
+    good, bad = (
+        f"ssl_certfile={each.client_cert}&ssl_keyfile={each.client_key}" for each in (ours, foreign)
+    )
+    trust = f"ssl_ca_certs={ours.ca}"
+    for query in (f"ssl_ca_certs={foreign.ca}&{good}", good, trust, f"{trust}&{bad}"):
+        client = stage.client(f"rediss://127.0.0.1:{tls_server.port}?{query}")
+        with refused_at_once("TLS", "no TLS connection to 127.0.0.1"):
+            await owner.do(client.lock("name").acquire, timeout=60)
 
 
 @pytest.mark.needs("tls")

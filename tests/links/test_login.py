@@ -13,7 +13,7 @@ import pytest
 from tests.objects.awaited import renewed, until
 from tests.support.patience import wait_until
 from tests.support.rotation import Rotation
-from tests.support.servers import ClusterServers, RedisServer
+from tests.support.servers import RedisServer
 
 import interlock
 from interlock import ConfigError, ServerUnavailableError
@@ -128,23 +128,6 @@ def test_a_provider_that_fails_later_is_logged_once(
         time.sleep(1.2)  # the thread asks again after a second
     events = [getattr(record, "event", "") for record in caplog.records]
     assert events == ["credentials.failing"]
-
-
-def test_a_cluster_logs_in_with_it() -> None:
-    """Every node of a cluster is asked with the credentials."""
-    asked: list[None] = []
-
-    def provider() -> tuple[str]:
-        asked.append(None)
-        return ("secret",)
-
-    with ClusterServers(password="secret") as cluster:
-        hosts = ",".join(f"127.0.0.1:{node.port}" for node in cluster.nodes[:3])
-        with interlock.connect(f"redis+cluster://{hosts}", credentials=provider) as client:
-            for name in ("a", "b", "c"):
-                with client.lock(name, timeout=5):
-                    pass
-    assert asked
 
 
 @pytest.mark.parametrize("credentials", [7, ("app", "pw"), "secret"])

@@ -11,7 +11,6 @@ import inspect
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
-import redis
 from tests.objects.kinds import named
 from tests.objects.worlds import TaskActor, ThreadActor
 from tests.support.cards import own_keys
@@ -22,8 +21,9 @@ import interlock
 import interlock.asyncio
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable
 
+    import redis
     from tests.objects.kinds import Kind
     from tests.objects.worlds import Actor
 
@@ -91,7 +91,6 @@ class Stage:
         kind: Kind,
         url: str,
         redis_client: redis.Redis,
-        others: Sequence[str] = (),
         **defaults: Any,
     ) -> None:
         """Describe what is made.
@@ -101,16 +100,14 @@ class Stage:
             kind: of `lock`.
             url: of the server.
             redis_client: sees it.
-            others: the URLs of further servers, for kinds of several.
             defaults: options of all clients.
         """
         self.face = face
         self.kind = kind
         self.url = url
         self.redis = redis_client
-        self._others = others
         self._defaults = defaults
-        self._clients: dict[Any, list[Any]] = {}
+        self._clients: list[Any] = []
         self._owners: list[Owner] = []
 
     def client(
@@ -121,12 +118,10 @@ class Stage:
         **options: Any,
     ) -> Any:
         """Return a new client, which may renew *soon*: see `renews_soon`."""
-        urls, options = [url or self.url, *self._others], {**self._defaults, **options}
-        client, *others = made = [self.face.module.connect(each, **options) for each in urls]
-        for each in made:
-            if renewed:
-                renews_soon(each)
-        self._clients[client] = others
+        client = self.face.module.connect(url or self.url, **{**self._defaults, **options})
+        if renewed:
+            renews_soon(client)
+        self._clients.append(client)
         return client
 
     def owner(self) -> Owner:
@@ -137,17 +132,11 @@ class Stage:
 
     def lock(self, client: Any, name: str = "name", **options: Any) -> Any:
         """Return *client*'s lock of the kind that is being tested."""
-        if self._others:
-            return self.kind.make([client, *self._clients[client]], name, **options)
         return self.kind.make(client, name, **options)
 
     def left_behind(self) -> set[str]:
         """Return the keys that should not be there while all is free: not counters of tokens."""
-        keys = own_keys(self.redis)
-        for url in self._others:
-            with redis.Redis.from_url(url) as other:
-                keys |= own_keys(other)
-        return {key for key in keys if "token" not in key}
+        return {key for key in own_keys(self.redis) if "token" not in key}
 
     async def waits(self, count: int = 1) -> None:
         """Wait until *count* owners queue in the clients made here.
@@ -155,13 +144,11 @@ class Stage:
         A spin lock has no queue: its owner only asks again.
         """
         if not self.kind.name.startswith("spin"):
-            clients = [each for key, more in self._clients.items() for each in (key, *more)]
-            await queued(*clients, count=count)
+            await queued(*self._clients, count=count)
 
     async def close(self, client: Any) -> None:
-        """Close *client*, and those of other servers that were made with it."""
-        for each in (client, *self._clients.get(client, ())):
-            await self.face.call(each.close)
+        """Close *client*."""
+        await self.face.call(client.close)
 
     async def end(self) -> None:
         """Close every client, and end every owner and what they ran in."""
