@@ -25,3 +25,10 @@ def names_by_node(servers: ClusterServers, count: int) -> dict[RedisServer, list
         names.setdefault(servers.owner(slot_of(f"name {number}")), []).append(f"name {number}")
         number += 1
     return {node: those[:count] for node, those in names.items()}
+
+
+def route(servers: ClusterServers, name: str) -> tuple[int, RedisServer, RedisServer]:
+    """Return the slot of *name*, who serves it, and a primary that does not."""
+    slot = slot_of(name)
+    source = servers.owner(slot)
+    return slot, source, next(node for node in servers.nodes[:3] if node is not source)

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 import redis.asyncio
+from tests.support.patience import wait_until
+from tests.support.servers import RedisServer, main_binary
 
 import interlock
 from interlock import ConfigError, ServerUnavailableError
+from interlock._links.replies import RedirectedError
 
 if TYPE_CHECKING:
-    from tests.objects.awaited import Stage
+    from tests.objects.awaited import Face, Stage
     from tests.support.servers import ClusterServers
 
 
@@ -87,3 +90,32 @@ def test_a_name_whose_keys_would_be_in_several_slots(kind: str) -> None:
         getattr(client, kind)("a}b")
     with interlock.connect("redis://localhost:1") as client:
         getattr(client, kind)("a}b")
+
+
+@pytest.mark.parametrize("kind", ["hostname", "unknown-endpoint"])
+async def test_a_host_that_is_not_known(face: Face, kind: str) -> None:
+    """A node announces a question mark if it lacks a name, or nothing at all if it has to.
+
+    Then it is reached where it was asked.
+    """
+    config = {"cluster-enabled": "yes", "cluster-preferred-endpoint-type": kind}
+    with RedisServer(main_binary(), config=config) as server:
+        server.execute("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+        wait_until(lambda: b"ok" in server.execute("CLUSTER", "INFO"), 30, "the cluster is up")
+        [[_, _, [host, *_]]] = server.execute("CLUSTER", "SLOTS")
+        assert host == (b"?" if kind == "hostname" else None)
+        client = face.module.connect(f"redis+cluster://127.0.0.1:{server.port}")
+        owner, lock = face.owner(), client.lock("name")
+        assert await owner.do(lock.acquire, timeout=30)
+        await owner.do(lock.release)
+        await owner.do(client.close)
+        await owner.end()
+
+
+@pytest.mark.parametrize("host", ["", "?"])
+def test_a_redirection_to_it(host: str) -> None:
+    """The same is true of a node that another one names."""
+    assert RedirectedError(f"MOVED 1 {host}:7001", "db.example:7000").address == (
+        "db.example",
+        7001,
+    )

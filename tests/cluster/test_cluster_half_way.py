@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.cluster.conftest import emptied
+from tests.cluster.seen import route
 from tests.needs import VERSIONS
 from tests.objects.awaited import until
 
 from interlock import ServerUnavailableError
 from interlock._links import connection, pipeline, replies
-from interlock._links.slots import slot_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,10 +69,7 @@ async def test_a_release_that_was_stopped_is_no_loss(
     assert await holder.do(ours.acquire)
     waiting = asyncio.create_task(waiter.do(theirs.acquire, timeout=60))
     await plain.waits()
-    slot = slot_of("half")
-    source = cluster.owner(slot)
-    target = next(node for node in cluster.nodes[:3] if node is not source)
-    with cluster.migrate_slot(slot, source, target):
+    with cluster.migrate_slot(*route(cluster, "half")):
         ended = asyncio.create_task(holder.do(client.close if close else ours.release))
         await until(lambda: stopped, 20, "the server stopped the script")
     [outcome] = await asyncio.gather(ended, return_exceptions=True)

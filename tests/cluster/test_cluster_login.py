@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.cluster.seen import route
 from tests.objects.awaited import KINDS, Stage, renewed
 from tests.support.servers import ClusterServers, main_binary
 
 from interlock import ServerUnavailableError
-from interlock._links.slots import slot_of
 
 if TYPE_CHECKING:
     from tests.objects.awaited import Face
@@ -41,10 +41,7 @@ async def test_the_documented_user_can_do_everything(plain: Stage, cluster: Clus
     url = cluster.url("app", "secret")
     ours, theirs = plain.client(url, lease=4).lock(NAME), plain.client(url).lock(NAME)
     holder, waiter = plain.owner(), plain.owner()
-    slot = slot_of(NAME)
-    source = cluster.owner(slot)
-    target = next(node for node in cluster.nodes[:3] if node is not source)
-    with cluster.migrate_slot(slot, source, target) as move:
+    with cluster.migrate_slot(*route(cluster, NAME)) as move:
         assert await holder.do(ours.acquire, timeout=5)
         move(10)
         assert await holder.do(ours.hold_count) == 1

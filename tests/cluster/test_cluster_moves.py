@@ -9,13 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.cluster.seen import eyes
+from tests.cluster.seen import eyes, route
 from tests.objects.awaited import KINDS, Stage, renewed, until
 from tests.support.patience import let_others_run, wait_until
 
 import interlock
 import interlock.asyncio
-from interlock._links.slots import slot_of
 
 if TYPE_CHECKING:
     from tests.objects.awaited import Face
@@ -24,13 +23,6 @@ if TYPE_CHECKING:
 
 TURNS = 200
 """That each name is taken for, at least."""
-
-
-def _route(cluster: ClusterServers, name: str) -> tuple[int, RedisServer, RedisServer]:
-    """Return the slot of *name*, who serves it, and a primary that does not."""
-    slot = slot_of(name)
-    source = cluster.owner(slot)
-    return slot, source, next(node for node in cluster.nodes[:3] if node is not source)
 
 
 def _moved(node: RedisServer) -> int:
@@ -44,7 +36,7 @@ async def test_a_slot_that_has_moved(plain: Stage, cluster: ClusterServers) -> N
     client, owner = plain.client(), plain.owner()
     lock = client.lock("moved")
     assert await owner.do(lock.acquire)
-    slot, source, target = _route(cluster, "moved")
+    slot, source, target = route(cluster, "moved")
     with cluster.migrate_slot(slot, source, target):
         pass
     before = _moved(source)
@@ -63,7 +55,7 @@ async def test_a_slot_that_is_moving(plain: Stage, cluster: ClusterServers) -> N
     holder, waiter = plain.owner(), plain.owner()
     assert await holder.do(ours.acquire)
     assert await waiter.do(theirs.locked)
-    slot, source, target = _route(cluster, "moving")
+    slot, source, target = route(cluster, "moving")
     with cluster.migrate_slot(slot, source, target) as move:
         assert not await waiter.do(theirs.acquire, timeout=0)
         assert move(10) == 1
@@ -86,7 +78,7 @@ def test_a_client_that_closes_waits_for_a_slot_that_moves(cluster: ClusterServer
     name = "closed late"
     client = interlock.connect(cluster.url())
     client.fair_lock(name).acquire()
-    slot, source, target = _route(cluster, name)
+    slot, source, target = route(cluster, name)
     with ThreadPoolExecutor(1) as pool:
         with cluster.migrate_slot(slot, source, target):
             before = _refusals(cluster)
@@ -117,7 +109,7 @@ async def test_several_keys_while_a_slot_is_moving(
     """A server answers TRYAGAIN if some of several keys are missing; the call waits and retries."""
     owner, other = plain.owner(), plain.owner()
     lock = getattr(plain.client(), kind)("several")
-    slot, source, target = _route(cluster, "several")
+    slot, source, target = route(cluster, "several")
     with cluster.migrate_slot(slot, source, target):
         before = _refusals(cluster)
         acquiring = asyncio.create_task(owner.do(lock.acquire, timeout=30))
@@ -144,7 +136,7 @@ async def test_waiters_move_with_their_slot(
     holder, waiter = plain.owner(), plain.owner()
     assert await holder.do(ours.acquire)
     waiting = asyncio.create_task(waiter.do(theirs.acquire, timeout=50))
-    slot, source, target = _route(cluster, name)
+    slot, source, target = route(cluster, name)
     channel = f"redisson_lock__channel:{{{name}}}"
 
     def listeners(node: RedisServer) -> int:
@@ -201,7 +193,7 @@ def test_locks_in_slots_that_never_stop_moving(cluster: ClusterServers) -> None:
         working += [pool.submit(asyncio.run, tasks_work(name)) for name in names]
         while not all(each.done() for each in working):
             for name in names:
-                slot, source, target = _route(cluster, name)
+                slot, source, target = route(cluster, name)
                 with cluster.migrate_slot(slot, source, target) as move:
                     time.sleep(0.01)  # a slot is between two servers in real time
                     _ = move(1)

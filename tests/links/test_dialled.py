@@ -45,7 +45,7 @@ parse_url: Callable[[str], dict[str, Any]] = getattr(redis.connection, "parse_ur
         "redis://loc alhost",
         "redis:///0",
         "redis://localhost/1?db=2&socket_timeout=1&socket_connect_timeout=.5&max_connections=3",
-        "redis://localhost?socket_keepalive=no&client_name=a+b%2520c&username=&password=first",
+        "redis://localhost?socket_keepalive=no&client_name=a+b%20c&username=&password=first",
         "rediss://localhost?ssl_check_hostname=True&ssl_min_version=771&ssl_ca_certs=/ca.pem",
         "rediss://localhost?ssl_include_verify_flags=[VERIFY_X509_STRICT, VERIFY_CRL_CHECK_LEAF]",
         "unix:///run/redis.sock",

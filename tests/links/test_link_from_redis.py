@@ -11,7 +11,6 @@ import redis.asyncio
 from tests.support.servers import RedisServer
 
 import interlock
-from interlock import ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,24 +110,3 @@ def test_a_class_of_tls_connections_with_another_name_speaks_tls() -> None:
     pool = redis.ConnectionPool(connection_class=Encrypted, host="127.0.0.1", password="secret")
     client = interlock.Client.from_redis(redis.Redis(connection_pool=pool))
     assert client._servers.tls
-
-
-async def test_a_credential_provider_that_fails_is_one_error(
-    stage: Stage, server: RedisServer, make: Callable[..., Any]
-) -> None:
-    """Whatever a credential provider raises, the caller is told once, and it is not asked often."""
-    calls: list[BaseException] = []
-
-    class Failing(redis.CredentialProvider):
-        def get_credentials(self) -> tuple[str]:
-            calls.append(KeyError("no token"))
-            raise calls[-1]
-
-    configured = make(host="127.0.0.1", port=server.port, credential_provider=Failing())
-    client, owner = stage.face.module.Client.from_redis(configured), stage.owner()
-    with pytest.raises(ServerUnavailableError, match="KeyError: 'no token'") as caught:
-        await owner.do(client.lock("name").acquire, timeout=3)
-    assert caught.value.__cause__ in calls
-    assert len(calls) <= 3
-    await stage.close(client)
-    await _closed(configured)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
+import traceback
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -32,7 +34,7 @@ The callers below are ready to wait three times as long. A mistake is not waited
 def refused_at_once(code: str | None, match: str) -> Iterator[None]:
     """Expect ServerUnavailableError with *code* and a message that matches, at once.
 
-    Nothing may have been sent.
+    Nothing may have been sent, and no password is told.
     """
     started = time.monotonic()
     with pytest.raises(ServerUnavailableError, match=match) as caught:
@@ -41,6 +43,8 @@ def refused_at_once(code: str | None, match: str) -> Iterator[None]:
     assert caught.value.code == code
     assert not caught.value.transient
     assert not caught.value.sent
+    told = "".join(traceback.format_exception(caught.value))
+    assert not {"secret", "hush", "wonder"} & set(re.findall(r"\w+", told)), "a password is told"
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +60,7 @@ def guarded() -> Iterator[RedisServer]:
     [
         ("", "", "NOAUTH"),
         ("", "/1", "NOAUTH"),
-        (":wrong@", "", "WRONGPASS"),
+        (":hush@", "", "WRONGPASS"),
         ("nobody:secret@", "", "WRONGPASS"),
         ("alice:secret@", "", "WRONGPASS"),
         ("bob:wonder@", "", "WRONGPASS"),

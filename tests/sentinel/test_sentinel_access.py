@@ -16,6 +16,7 @@ import pytest
 import redis.asyncio.sentinel
 import redis.sentinel
 from tests.objects.awaited import queued
+from tests.operations.on_call import find_a_deadlock, operate
 from tests.sentinel.small import SERVICE, knows, sentinel_of
 from tests.support.servers import RedisServer, main_binary
 
@@ -93,15 +94,8 @@ def test_the_program_of_the_how_to(bed: SentinelServers) -> None:
         assert hold.valid
 
 
-async def test_a_wrong_service(stage: Stage, bed: SentinelServers) -> None:
-    """A name that the Sentinels do not know is told at once, and what to look at."""
-    error = await refused(stage, bed.url().replace(SERVICE, "yourmaster"))
-    assert "yourmaster" in str(error)
-    assert "path of the URL" in str(error)
-
-
 async def test_users_of_servers_and_sentinels(stage: Stage) -> None:
-    """The documented rights suffice, each with its own password; wrong ones are told apart."""
+    """The documented rights suffice, each with its own password; mistakes are told apart."""
     users = [f"app {rule('app')}", f"watch {rule('watch')}", "default off"]
     own = [f"client {rule('client')}", "default on >root ~* &* +@all"]
     login = "auth-user watch; auth-pass hush"
@@ -123,6 +117,9 @@ async def test_users_of_servers_and_sentinels(stage: Stage) -> None:
         assert "wrong" not in str(wrong).replace("wrong ", "")
         none = await refused(stage, f"redis+sentinel://127.0.0.1:{sentinel.port}/{SERVICE}")
         assert none.code == "NOAUTH"
+        error = await refused(stage, url().replace(SERVICE, "yourmaster"))
+        assert "yourmaster" in str(error)
+        assert "path of the URL" in str(error)
 
 
 @pytest.mark.needs("tls")
@@ -170,3 +167,9 @@ async def test_a_demoted_server_and_another_one(stage: Stage) -> None:
         assert await acquiring
         assert second.execute("EXISTS", "name")
         await owner.do(client.lock("name").release)
+
+
+def test_operations(bed: SentinelServers, capsys: pytest.CaptureFixture[str]) -> None:
+    """The commands ask the primary: they find and break a hold, and find a deadlock."""
+    operate(bed.url(), capsys)
+    find_a_deadlock(bed.url())

@@ -33,13 +33,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from concurrent.futures import Future
 
-    from interlock._links.endpoint import Endpoint
+    from interlock._links.endpoint import Address, Endpoint
     from interlock._links.login import Login
     from interlock._links.replies import RedirectedError
     from interlock.options import PubSub
 
-Address = tuple[str, int]
-"""Host and port."""
 _NOBODY: Address = ("", 0)
 _RANDOM = Random()  # noqa: S311 - no secret
 """Not the generator of the user, who may have seeded it."""
@@ -68,7 +66,7 @@ class Cluster(Topology):
         self, seeds: Sequence[Endpoint], remap: Callable[[Address], Address] | None = None
     ) -> None:
         self._seeds = list(seeds)
-        self._remap = remap or (lambda address: address)
+        self._remap: Callable[[Address], Address] = remap or (lambda address: address)
         self.where = "cluster " + ",".join(sorted(seed.where for seed in seeds))
         self.identity = f"{self.where}/{seeds[0].db}"
         self.only: Endpoint | None = None
@@ -94,10 +92,6 @@ class Cluster(Topology):
         """Log in to all nodes with what *login* knows; errors as `Endpoint.use_login`."""
         for seed in self._seeds:
             seed.use_login(login)
-
-    def after_fork(self) -> None:
-        """Go on in a forked child with the map that is known."""
-        self._fetched_at = -math.inf
 
     @property
     def nodes(self) -> list[Endpoint]:
@@ -198,8 +192,8 @@ class Cluster(Topology):
             ConfigError: it is no cluster.
         """
         asked = {node.address: node for node in (*self._nodes.values(), *self._seeds)}
-        primaries = dict[int, Address]()
-        found = dict[Address, None]()
+        primaries: dict[int, Address] = {}
+        found: dict[Address, None] = {}
         failure: ServerUnavailableError | None = None
         for node in _RANDOM.sample(list(asked.values()), len(asked)):
             try:

@@ -25,6 +25,8 @@ _OURS = {
 }  # fmt: skip
 """Options of a URL by which redis-py would retry, check health or decode by itself, or that are
 read apart. They are dropped: we decide what may be sent again."""
+Address = tuple[str, int]
+"""Host and port."""
 
 
 def _meant(unknown: str, known: Iterable[str]) -> str:
@@ -128,7 +130,7 @@ class Endpoint:
         self._given["credential_provider"] = login
 
     @property
-    def address(self) -> tuple[str, int]:
+    def address(self) -> Address:
         """Host and port."""
         return self._given.get("host", "localhost"), int(self._given.get("port", 6379))
 

@@ -45,6 +45,7 @@ def _verify_flags(words: str) -> list[int]:
 _READ: Mapping[str, Callable[[str], object]] = {
     "db": int,
     "max_connections": int,
+    "port": int,
     "socket_connect_timeout": float,
     "socket_keepalive": _is_true,
     "socket_timeout": float,

@@ -420,6 +420,5 @@ class Pool:
 
     def forget(self) -> None:
         """Close everything in a forked child, but send nothing."""
-        self._topology.after_fork()
         for pool in self._pools.values():
             pool.forget()

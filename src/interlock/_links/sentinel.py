@@ -36,8 +36,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core.model.foreign_text import safe
-from interlock._links.dialling import Shared
-from interlock._links.endpoint import Endpoint
+from interlock._links.dialling import LEAST, Shared
+from interlock._links.endpoint import Address, Endpoint
 from interlock._links.replies import understood
 from interlock.errors import ServerUnavailableError
 
@@ -47,15 +47,11 @@ if TYPE_CHECKING:
     from interlock._links.dialled import Dialled
     from interlock._links.login import Login
 
-Address = tuple[str, int]
-"""Host and port."""
 PATIENCE = 1.0
 """Seconds that a Sentinel has to answer, and a data node to log us in.
 
 A caller that has much more time for a data node waits longer.
 """
-LEAST = 0.01
-"""Seconds for a server whose time is up."""
 _UNKNOWN: Address = ("", 0)
 """Stands for a new primary. A Sentinel must name it with a larger epoch, or most must agree."""
 

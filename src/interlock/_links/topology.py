@@ -99,9 +99,6 @@ class Topology:
             transient=self.any_owner().seen,
         )
 
-    def after_fork(self) -> None:
-        """Go on in a forked child with the map that is known."""
-
 
 class Route:
     """The way of one command through the cluster, after a node did not serve it.
