@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 from interlock._traceback import DEBUG
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
 T = TypeVar("T")
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -70,17 +70,15 @@ NAMES: dict[str, str] = {
 """
 
 _LEASE = "lease=seconds (a lock without it is renewed until it is released)"
-KEYWORDS: Mapping[str, tuple[str, str]] = {
-    **dict.fromkeys(
-        ("blocking_timeout", "wait_time", "acquire_timeout"), ("timeout", "timeout=seconds")
-    ),
-    **dict.fromkeys(("ttl", "ex", "px", "expire", "lease_time"), ("lease", _LEASE)),
-    **dict.fromkeys(("auto_release_time", "auto_renewal", "auto_renew"), ("lease", _LEASE)),
-    "blocking": ("reentrant", "client.try_lock(name) for one try"),
-    "thread_local": ("", "nothing: a hold belongs to the thread or task that acquired it"),
-    "force": ("", "force_release()"),
+KEYWORDS: dict[str, str] = {
+    **dict.fromkeys(("blocking_timeout", "wait_time", "acquire_timeout"), "timeout=seconds"),
+    **dict.fromkeys(("ttl", "ex", "px", "expire", "lease_time"), _LEASE),
+    **dict.fromkeys(("auto_release_time", "auto_renewal", "auto_renew"), _LEASE),
+    "blocking": "client.try_lock(name) for one try",
+    "thread_local": "nothing: a hold belongs to the thread or task that acquired it",
+    "force": "force_release()",
 }
-"""Keywords of other libraries; for each, what a call must have to be told, and what to write."""
+"""What to write for keywords of other libraries."""
 
 
 def hints(made_by: str) -> Callable[[type[T]], type[T]]:
@@ -104,20 +102,14 @@ def hints(made_by: str) -> Callable[[type[T]], type[T]]:
 def _answer(self: object, name: str) -> NoReturn:
     kind = type(self)
     text = f"{kind.__name__!r} object has no attribute {name!r}"
-    snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
-    word = snake.removesuffix("_async")
-    known = [word, *(ours for ours, theirs in NAMES.items() if word in theirs.split())]
-    fits = [each for each in (*known, re.sub("^(get|is)_", "", word)) if each != name]
-    begins = [re.split(r"\W", each)[0] for each in fits]
-    instead = next(
-        (x for x, at in zip(fits, begins, strict=True) if at == "client" or hasattr(kind, at)), ""
-    )
-    if not instead or name.startswith("_"):
-        raise AttributeError(text, name=name, obj=self)
-    if word != snake:
-        instead += ", which interlock.asyncio's clients await"
-    # Without the name, or Python would guess another one.
-    raise AttributeError(f"{text}: use {instead}", name="", obj=self)
+    word = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().removesuffix("_async")
+    known = [ours for ours, theirs in NAMES.items() if word in theirs.split()]
+    for instead in (word, *known, re.sub("^(get|is)_", "", word)):
+        begin = re.split(r"\W", instead)[0]
+        if instead != name and begin[:1] != "_" and (begin == "client" or hasattr(kind, begin)):
+            # Without the name, or Python would guess another one.
+            raise AttributeError(f"{text}: use {instead}", name="", obj=self)
+    raise AttributeError(text, name=name, obj=self)
 
 
 def _made_by(cls: type, maker: str) -> Callable[..., None]:
@@ -150,18 +142,15 @@ def told(function: F) -> F:
         shown = [each for each in whole.parameters.values() if each.name != "_foreign"]
         function.__signature__ = whole.replace(parameters=shown)  # type: ignore[attr-defined]
         return function
+    foreign = KEYWORDS.keys() - function.__annotations__.keys()
 
     @wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
         try:
+            if not foreign.isdisjoint(kwargs):
+                raise unexpected(function, [each for each in kwargs if each in foreign])
             return function(*args, **kwargs)
         except (TypeError, ValueError, OverflowError) as error:
-            text, foreign = str(error), [each for each in kwargs if each in KEYWORDS]
-            # Only the call itself says so of its function.
-            if f"{function.__qualname__}() got an unexpected keyword argument " in text:
-                raise unexpected(function, kwargs) from None
-            if foreign and text.startswith("unknown option "):  # of a client
-                raise unexpected(function, foreign) from None
             if not DEBUG:
                 error.__traceback__ = None
             raise
@@ -174,21 +163,17 @@ def unexpected(function: Callable[..., Any], given: Iterable[str]) -> TypeError:
     parameters = inspect.signature(function).parameters
     keyword = next(each for each in given if each not in parameters)
     error = f"{function.__qualname__}() got an unexpected keyword argument {keyword!r}"
-    needs, instead = KEYWORDS.get(keyword, ("nothing", ""))
-    known = {"", "lease", *parameters} if "changes" in parameters else {"", *parameters}
-    return TypeError(f"{error}: use {instead}" if needs in known else error)
+    instead = KEYWORDS.get(keyword, "")
+    ours, is_keyword, _ = instead.partition("=")
+    fits = not is_keyword or ours in parameters or (ours == "lease" and "changes" in parameters)
+    return TypeError(f"{error}: use {instead}" if instead and fits else error)
 
 
-def missing(module: str, name: str, instead: str) -> AttributeError | ImportError:
+def missing(module: str, name: str, instead: str) -> AttributeError:
     """Return the error for *name*, which *module* lacks; *instead* is what to write, if known."""
     text = f"module {module!r} has no attribute {name!r}"
     if not instead:
         return AttributeError(text, name=name, obj=sys.modules[module])
-    # An import asks whether there is such a name, and hides the error of an attribute.
-    here = inspect.currentframe()
-    asks = here and here.f_back and here.f_back.f_back
-    if asks and asks.f_code.co_name == "_handle_fromlist":
-        return ImportError(f"cannot import name {name!r} from {module!r}: use {instead}")
     # Without the name, or Python would guess another one.
     return AttributeError(f"{text}: use {instead}", name="")
 

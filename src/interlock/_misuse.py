@@ -18,8 +18,6 @@ LONG = 600.0
 
 _PASSED_THROUGH = frozenset({"interlock", "contextlib", "dataclasses"})
 """Packages whose lines a user did not write; `Options.replace` calls ours through the last."""
-_passed = dict[str, bool]()
-"""Modules that were found on a stack -> whether they belong to these packages."""
 _told: weakref.WeakKeyDictionary[object, set[str]] = weakref.WeakKeyDictionary()
 
 
@@ -84,39 +82,18 @@ def caller_frame(above: int = 1) -> FrameType:
         frame = sys._getframe(above)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
     except ValueError:  # a greenlet, for example, may begin with a function of ours
         frame = sys._getframe(1)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-    # Few instructions for each frame: an acquire that may be forgotten looks for its caller.
-    while True:
-        name = frame.f_globals.get("__name__")
-        passes = _passed.get(name)  # type: ignore[arg-type] # any object may be asked for
-        if passes is False or not (passes or _passes(name)):
-            break
-        before = frame.f_back
-        if before is None:
+    while (before := frame.f_back) is not None:
+        if str(frame.f_globals.get("__name__")).partition(".")[0] not in _PASSED_THROUGH:
             break
         frame = before
     return frame
 
 
-def _passes(module: object) -> bool:
-    """Return whether the frames of *module* are passed through; note it."""
-    passes = str(module).partition(".")[0] in _PASSED_THROUGH
-    if type(module) is str:
-        _passed[module] = passes
-    return passes
-
-
-def first_time(scope: object, subject: str) -> bool:
-    """Return whether this is the first call with *scope* and *subject*."""
-    told = _told.setdefault(scope, set())
-    if subject in told:
-        return False
-    told.add(subject)
-    return True
-
-
 def warn_once(scope: object, subject: str, message: str) -> None:
     """Warn by *message* of *subject* once for *scope*, or each time for None."""
-    if scope is None or first_time(scope, subject):
+    known = set() if scope is None else _told.setdefault(scope, set())
+    if subject not in known:
+        known.add(subject)
         warn(message)
 
 

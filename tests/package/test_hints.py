@@ -47,16 +47,6 @@ async def _run(result: Any) -> None:
         await result
 
 
-@pytest.mark.parametrize("name", ["lock", "Redlock", "single"])
-def test_an_import_tells_as_an_attribute_does(name: str) -> None:
-    """`from interlock import lock` has the words of `interlock.lock`, and is an ImportError."""
-    with pytest.raises(ImportError, match=r"use interlock\.connect\(url\)"):
-        exec(f"from interlock import {name}", {})
-    assert not hasattr(interlock, name)
-    with pytest.raises(ImportError, match=r"\(.*__init__\.py\)$"):
-        exec("from interlock import nonsense", {})
-
-
 @pytest.mark.parametrize("face", [interlock, interlock.asyncio], ids=["sync", "asyncio"])
 def test_a_setting_that_comes_too_late_is_told(face: Any) -> None:
     """No object takes an attribute that it would ignore, and none shows one for that."""

@@ -12,7 +12,6 @@ from interlock._core.locks.errors import out_of_time
 from interlock._core.locks.release import Release
 from interlock._core.model.hold import Job
 from interlock._core.model.no_hold import NoHold
-from interlock._drivers.kept import Kept
 from interlock._drivers.process.line import line_of, note_line
 from interlock._drivers.process.whole import give_up
 from interlock._drivers.tasks import current_owner, whole_method
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
     from interlock._drivers.aio import AsyncDriver
     from interlock._drivers.awaited import Exits
     from interlock.options import Duration
-
-
-_WRITE = "async with semaphore.acquire() as permit:"
 
 
 @hints("client.leased_semaphore(name), whose acquire() gives it")
@@ -80,6 +76,12 @@ class Permit(Hold):
         __aexit__ = whole_method(__aexit__, _struck)
 
 
+class _Kept:
+    """Lives as long as a `Permit` that was taken by hand: see `Job`."""
+
+    __slots__ = ("__weakref__",)
+
+
 class Takes:
     """What permits are taken from by hand."""
 
@@ -88,12 +90,9 @@ class Takes:
     if TYPE_CHECKING:
         _driver: AsyncDriver
 
-    async def _taken(
-        self, core: model.Permits, limit: float, lease: float | None, write: str
-    ) -> Permit | None:
-        """Return a permit that is to be written as *write*; None if there was none in time."""
-        driver = self._driver
-        kept = Kept(driver, write)
+    async def _taken(self, core: model.Permits, limit: float, lease: float | None) -> Permit | None:
+        """Return a permit; None if there was none in time."""
+        driver, kept = self._driver, _Kept()
         deadline = FOREVER if limit == FOREVER else driver.session.clock() + limit
         step: model.Take = core.acquiring().of(core, current_owner(), deadline, lease, Job(kept))
         try:
@@ -101,7 +100,6 @@ class Takes:
             if hold is None:
                 return None
             hold.line = line_of(_getframe(2), "f_lasti")
-            kept.hold = hold
             return of_block(Permit, driver, hold, kept)
         except BaseException:
             give_up(step)
@@ -201,7 +199,7 @@ class LeasedSemaphore(Takes):
             core, seconds = self._of(n), self._lease(lease)
             if self._number.unset:
                 await self._set_up(limit)
-            permit = await self._taken(core, limit, seconds, _WRITE)
+            permit = await self._taken(core, limit, seconds)
             if permit is None:
                 raise out_of_time(core.kind, self.name, n, limit)  # noqa: TRY301 - see `shorten`
         except BaseException as error:
@@ -221,7 +219,7 @@ class LeasedSemaphore(Takes):
             core, seconds = self._of(n), self._lease(lease)
             if self._number.unset:
                 await self._set_up(limit)
-            return await self._taken(core, limit, seconds, _WRITE)
+            return await self._taken(core, limit, seconds)
         except BaseException as error:
             shorten(error)
             raise

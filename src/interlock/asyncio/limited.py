@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_WRITE = "async with limited.acquire() as permit:"
-
 
 @hints("client.limited(name, n)")
 class Limited(locks._Entering, Takes):
@@ -90,7 +88,7 @@ class Limited(locks._Entering, Takes):
         limit = self._timeout if timeout is None else check_timeout(blocking=True, timeout=timeout)
         try:
             core = self._named()
-            permit = await self._taken(core, limit, self._lease, _WRITE)
+            permit = await self._taken(core, limit, self._lease)
             if permit is None:
                 raise out_of_time(core.kind, core.name, 1, limit)  # noqa: TRY301 - see `shorten`
         except BaseException as error:
