@@ -22,15 +22,11 @@ T = TypeVar("T")
 H = TypeVar("H", bound="AbstractAsyncContextManager[object, None]")
 
 
-_STEPPED = inspect.CORO_RUNNING, inspect.CORO_SUSPENDED
-
-
 class Unawaited(Coroutine[Any, Any, T]):
     """The result of a method that was called and not awaited yet.
 
     A coroutine is always true, so ``if lock.acquire():`` would go on without the lock. This raises.
-    A scheduler may step it as a coroutine. Its name, frame and state are those of the coroutine.
-    While it steps it, it is true.
+    A scheduler may step it as its coroutine, whose name, frame and state it has.
     """
 
     __slots__ = ("__weakref__", "_coroutine")
@@ -39,19 +35,16 @@ class Unawaited(Coroutine[Any, Any, T]):
         self._coroutine = coroutine
 
     def __bool__(self) -> bool:  # to type checkers: NoReturn would hide from them what follows
-        if self._is_stepped():
+        coroutine = cast("CoroutineType[Any, Any, T]", self._coroutine)
+        asks = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        # From Python 3.14 on the `repr` of a task asks.
+        if inspect.getcoroutinestate(coroutine) != inspect.CORO_CREATED or asks == _TASKS:
             return True
-        self._coroutine.close()
-        name = getattr(self._coroutine, "__name__", "this")
+        coroutine.close()
         raise TypeError(
-            f"{name} has not run yet and has no truth value: write `await` in front of it"
+            f"{coroutine.__name__} has not run yet and has no truth value: write `await` in front "
+            "of it"
         )
-
-    def _is_stepped(self) -> bool:
-        """Return whether a task asks for the truth value: from Python 3.14 on its `repr` does."""
-        state = inspect.getcoroutinestate(cast("CoroutineType[Any, Any, T]", self._coroutine))
-        asks = sys._getframe(2).f_globals.get("__name__")  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-        return state in _STEPPED or asks == "asyncio.base_tasks"
 
     def __await__(self) -> Generator[Any, Any, T]:
         return self._coroutine.__await__()
@@ -69,23 +62,14 @@ class Unawaited(Coroutine[Any, Any, T]):
         """Give up."""
         self._coroutine.close()
 
-    if not TYPE_CHECKING:  # checkers shall know neither of these
+    if not TYPE_CHECKING:  # checkers shall not know of it
 
         def __getattr__(self, name: str) -> object:
             """Return what schedulers and `inspect.getcoroutinestate` ask of a coroutine."""
-            if name in ("__name__", "__qualname__") or name.startswith("cr_"):
-                return getattr(self._coroutine, name)
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            return getattr(self._coroutine, name)
 
-        def __aenter__(self, *_: object) -> None:
-            self.close()
-            name = getattr(self._coroutine, "__name__", "this")
-            raise TypeError(
-                f"{name}() is no block: write `await {name}()`; a block takes the lock itself, as "
-                "in `async with client.lock(name) as hold:`"
-            )
 
-        __aexit__ = __aenter__
+_TASKS = "asyncio.base_tasks"
 
 
 class Attempt(Unawaited[H]):
@@ -95,12 +79,6 @@ class Attempt(Unawaited[H]):
     """
 
     _hold: H | None = None
-
-    def __bool__(self) -> bool:
-        if self._is_stepped():
-            return True
-        self._coroutine.close()
-        raise TypeError("nothing was acquired yet: `await` it, or use `async with`")
 
     async def __aenter__(self) -> H:
         hold = self._hold = await self._coroutine
