@@ -26,6 +26,7 @@ from interlock._core.model.effects import (
     RunOn,
     Step,
     Wait,
+    begun,
 )
 from interlock._drivers import wrong_type
 from interlock._drivers.awaited_driver import AwaitedDriver
@@ -107,29 +108,27 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
             if self._loop is not asyncio.get_running_loop() or not self.started:
                 await self._begin()
             call = step.begin()
+            pipeline = None if call is None else self._multiplexer.ready(call)
+            if call is None or pipeline is None:
+                return await self.run(begun(step, call))
             failure: InterlockError | None = None
-            if call is not None:
-                pipeline = self._multiplexer.ready(call)
-                try:
-                    if pipeline is None:
-                        reply = await self._told(self._multiplexer.eval(call, self.timeout))
-                    else:
-                        try:
-                            # Who asks for a place is in no hurry: that goes with the next command.
-                            packed = call.packed or pack_evalsha(call)
-                            reply = await pipeline.send(packed, step.heard, call.script.patient)
-                        except InterlockError as error:
-                            reply = error
-                        if isinstance(reply, Exception):
-                            seconds = self._seconds(call)
-                            judged = self._multiplexer.judged(pipeline, call, reply, seconds)
-                            reply = await self._told(judged)
-                except InterlockError as error:
-                    failure = error
-                else:
-                    if step.done(call.script.decode(reply)):
-                        return step.result
-                del call, pipeline  # many tasks may wait here: save memory
+            try:
+                # Who asks for a place is in no hurry: that goes with the next command.
+                packed = call.packed or pack_evalsha(call)
+                reply = await pipeline.send(packed, step.heard, call.script.patient)
+            except InterlockError as error:
+                reply = error
+            try:
+                if isinstance(reply, Exception):
+                    seconds = self._seconds(call)
+                    judged = self._multiplexer.judged(pipeline, call, reply, seconds)
+                    reply = await self._told(judged)
+            except InterlockError as error:
+                failure = error
+            else:
+                if step.done(call.script.decode(reply)):
+                    return step.result
+            del call, pipeline  # many tasks may wait here: save memory
             return await self.run(step.rest(failure))
         except BaseException:
             step.give_up()  # without an `await`: no second cancellation comes meanwhile
@@ -219,12 +218,6 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
                 wrong_type.describe(error, await self._multiplexer.eval(asking, GRACE))
             wrong_type.name(error, self.state.options.prefix)
             raise
-
-    def _seconds(self, call: Eval[object], least: float = GRACE) -> float:
-        """Return the seconds that *call* may take; *least* if its time is up."""
-        if call.deadline == NEVER:
-            return self.timeout
-        return min(self.timeout, max(call.deadline - clock.now(), least))
 
     async def outcome(self, call: Eval[object], seconds: float | None) -> object:
         """Set up everything that a hold needs, then send *call*; return its reply or error.

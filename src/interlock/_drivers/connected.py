@@ -17,6 +17,7 @@ from queue import SimpleQueue
 from random import Random
 from typing import TYPE_CHECKING, Any, Self
 
+from interlock._core.model.effects import GRACE, NEVER
 from interlock._core.model.foreign_text import safe
 from interlock._core.model.hold import ENDED, LOST, Hold
 from interlock._core.model.names import GRANT
@@ -36,6 +37,7 @@ from interlock.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from interlock._core.model.effects import Eval
     from interlock._core.model.hold import Owner
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
@@ -139,6 +141,12 @@ class ConnectedDriver:
         if not isinstance(driver, type(self)) or driver.face != self.face:
             raise ConfigError("locks of sync and asyncio clients cannot be held as one")
         return driver
+
+    def _seconds(self, call: Eval[object], least: float = GRACE) -> float:
+        """Return the seconds that *call* may take; *least* if its time is up."""
+        if call.deadline == NEVER:
+            return self.timeout
+        return min(self.timeout, max(call.deadline - clock.now(), least))
 
     def _start_threads(self) -> None:
         """Start what every hold needs, once the connections are open."""

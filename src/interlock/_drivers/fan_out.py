@@ -89,18 +89,21 @@ class _Group:
             raise InterlockError("nobody waits for the reply any more")
 
     def read(self) -> None:
-        """Read the replies, and give the connection back."""
+        """Read the replies, and give the connection back; or wait for the thread."""
         connection = self.connection
-        if connection is None:
-            return
+        if connection is not None:
+            self._read(connection)
+        with self.running:
+            pass
+
+    def _read(self, connection: Connection) -> None:
         try:
-            answers = connection.finish(self.calls, self.seconds())
+            self.answers = connection.finish(self.calls, self.seconds())
         except InterlockError as error:
             self._fail(connection, error)
         else:
             self.connection = None
             self.pool.take_back(connection)
-            self.answers = answers
 
     def leave(self) -> None:
         """Wait for the replies no longer than for a moment, and in a thread."""
@@ -108,17 +111,9 @@ class _Group:
         connection, self.connection = self.connection, None
         if connection is not None:
             try:
-                _ = _thread.start_new_thread(self._read_late, (connection,))
+                _ = _thread.start_new_thread(self._read, (connection,))
             except RuntimeError:  # too many threads
                 self.pool.discard(connection)
-
-    def _read_late(self, connection: Connection) -> None:
-        try:
-            _ = connection.finish(self.calls, MOMENT)
-        except InterlockError:  # that it is late says nothing of other connections
-            self.pool.discard(connection)
-        else:
-            self.pool.take_back(connection)
 
     def drop(self) -> None:
         """Close the connection if a signal came before the replies were read; send nothing more."""
@@ -130,8 +125,11 @@ class _Group:
 
     def _fail(self, connection: Connection, error: InterlockError) -> None:
         self.connection = None
-        self.pool.failed(connection, error)
         self.answers = [error] * len(self.calls)
+        if self.left:  # that it is late says nothing of other connections
+            self.pool.discard(connection)
+        else:
+            self.pool.failed(connection, error)
 
 
 def ask(questions: Sequence[Question], enough: Enough | None = None) -> list[object]:
@@ -145,10 +143,9 @@ def ask(questions: Sequence[Question], enough: Enough | None = None) -> list[obj
     if len(questions) == 1:
         [(whole, call, seconds)] = questions
         try:
-            replies[0] = whole.eval(call, max(seconds, LEAST))
+            return [whole.eval(call, max(seconds, LEAST))]
         except InterlockError as error:
-            replies[0] = error
-        return replies
+            return [error]
     groups = _grouped(questions, began, replies)
     try:
         for group in groups:
@@ -159,8 +156,9 @@ def ask(questions: Sequence[Question], enough: Enough | None = None) -> list[obj
         for group in groups:
             group.drop()
     for place, reply in enumerate(replies):
-        if isinstance(reply, ServerUnavailableError):
-            replies[place] = _elsewhere(questions[place], reply, began)
+        if isinstance(reply, ServerUnavailableError):  # in a cluster another server may serve it
+            whole, call, seconds = questions[place]
+            replies[place] = whole.outcome(call, reply, max(began + seconds - clock.now(), LEAST))
     return replies
 
 
@@ -190,8 +188,7 @@ def _read(
             break
         for group in arrived:
             group.read()
-            with group.running:
-                left.remove(group)
+            left.remove(group)
             for place, answer in zip(group.places, group.answers, strict=True):
                 replies[place] = answer
                 now = clock.now()
@@ -234,12 +231,3 @@ def _readable(files: list[int], seconds: float) -> list[int]:
     for file in files:
         poll.register(file, select.POLLIN)
     return [file for file, _ in poll.poll(math.ceil(seconds * 1000))]
-
-
-def _elsewhere(question: Question, failure: ServerUnavailableError, began: float) -> object:
-    """Return the outcome of a call that ended with *failure* at its first server.
-
-    In a cluster another server may serve it.
-    """
-    whole, call, seconds = question
-    return whole.outcome(call, failure, max(began + seconds - clock.now(), LEAST))

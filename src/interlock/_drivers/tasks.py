@@ -27,7 +27,7 @@ _owners: dict[int, tuple[Owner, weakref.ref[asyncio.Task[object]]]] = {}
 A WeakKeyDictionary takes twice as long.
 """
 
-elsewhere: list[tuple[Callable[[], Owner | None], Callable[[], object]]] = []
+elsewhere: list[Callable[[], tuple[Owner, object] | None]] = []
 """Of each other library of tasks in use: what returns the owner and the coroutine of its running task."""
 
 
@@ -42,9 +42,8 @@ def current_owner() -> Owner:
     except RuntimeError:  # no loop of asyncio's runs here
         task = None
     if task is None:
-        for owner_of_task, _ in elsewhere:
-            if (foreign := owner_of_task()) is not None:
-                return foreign
+        if (found := _elsewhere()) is not None:
+            return found[0]
         raise RuntimeError(
             "this lock must be used from a task of asyncio: with trio, use a client of "
             "interlock.trio.connect(), without tasks one of interlock.connect()"
@@ -74,11 +73,23 @@ def lasting_owner() -> Owner:
 
 def _coroutine() -> object:
     """Return the coroutine of the running task."""
-    with suppress(RuntimeError):  # no loop of asyncio's runs here
-        if (task := asyncio.current_task()) is not None:
-            return task.get_coro()
-    found = (coroutine() for _, coroutine in elsewhere)
-    return next((each for each in found if each is not None), None)
+    if (task := _running()) is not None:
+        return task.get_coro()
+    found = _elsewhere()
+    return None if found is None else found[1]
+
+
+def _running() -> asyncio.Task[Any] | None:
+    """Return the running task of asyncio."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # no loop of asyncio's runs here
+        return None
+
+
+def _elsewhere() -> tuple[Owner, object] | None:
+    """Return the owner and the coroutine of the running task of another library."""
+    return next((found for each in elsewhere if (found := each()) is not None), None)
 
 
 def refuse_inside_task() -> None:
@@ -87,11 +98,7 @@ def refuse_inside_task() -> None:
     Raises:
         RuntimeError: a task of asyncio runs in this thread.
     """
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:  # no loop of asyncio's runs here
-        return
-    if task is not None:
+    if _running() is not None:
         raise RuntimeError(
             "this loop runs inside a task of asyncio, which would own the locks of all its tasks: "
             "run the loop in a thread, by asyncio.to_thread() for example"
@@ -160,9 +167,7 @@ async def run_user(what: str, callback: Callable[[], object]) -> None:
         report(what, error)
     except asyncio.CancelledError as error:
         # Something that the callback awaited was cancelled, or this task is.
-        task = None
-        with suppress(RuntimeError):  # trio cancels by an exception of its own
-            task = asyncio.current_task()
+        task = _running()  # trio cancels by an exception of its own
         if task is not None and task.cancelling():
             raise
         report(what, error)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from interlock._core.model.effects import (
     GRACE,
-    NEVER,
     A,
     Batch,
     Eval,
@@ -29,7 +28,7 @@ from interlock._drivers.connected import ConnectedDriver
 from interlock._drivers.fan_out import ask
 from interlock._drivers.flow import current_owner, running_loop
 from interlock._drivers.lost_state import LostState
-from interlock._drivers.process import clock, lifecycle
+from interlock._drivers.process import lifecycle
 from interlock._drivers.process import whole as in_one_piece
 from interlock._links.pool import Pool
 from interlock._links.topology import topology_of
@@ -216,9 +215,8 @@ class ThreadDriver(ConnectedDriver):
         """
         if not self.started:
             self.begin()
-        if seconds is None:
-            seconds = call.deadline - clock.now()
-        return self._pool, call, min(self.timeout, seconds)
+        limit = self._seconds(call, 0) if seconds is None else min(self.timeout, seconds)
+        return self._pool, call, limit
 
     def eval(self, call: Eval[object]) -> object:
         """Run *call* and return its reply.
@@ -230,12 +228,6 @@ class ThreadDriver(ConnectedDriver):
         except InterlockError as error:
             self._explain(error)
             raise
-
-    def _seconds(self, call: Eval[object]) -> float:
-        """Return the seconds that *call* may take."""
-        if call.deadline == NEVER:
-            return self.timeout
-        return min(self.timeout, max(call.deadline - clock.now(), GRACE))
 
     def _explain(self, error: BaseException) -> None:
         """Prepare the *error* of a call before it is raised.

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import trio
 
-from interlock._core.model.effects import NEVER, Listen, R, RunOn, Step, Wait
+from interlock._core.model.effects import NEVER, Listen, R, RunOn, Step, Wait, performed
 from interlock._core.model.hold import Owner, Reference
 from interlock._drivers import tasks
 from interlock._drivers.awaited_driver import AwaitedDriver
 from interlock._drivers.flow import current_owner as thread_owner
 from interlock._drivers.process import lifecycle
 from interlock._drivers.threads import ThreadDriver
-from interlock.errors import ClosedError, ConfigError, InterlockError
+from interlock.errors import ClosedError, ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -52,8 +52,8 @@ When the task is gone, its clients release at once what nobody else can release.
 """
 
 
-def _owner() -> Owner | None:
-    """Return the owner that stands for the running task, or None if no task runs."""
+def _here() -> tuple[Owner, object] | None:
+    """Return the owner that stands for the running task, and its coroutine; None if no task runs."""
     task = _running()
     if task is None:
         return None
@@ -62,16 +62,10 @@ def _owner() -> Owner | None:
         owner = _owners[task] = Owner(f"task {task.name!r}", _end(task.coro))
         # Holds know their owner by this reference. It tells all clients when the task is gone.
         owner.reference = Reference(owner, lifecycle.owner_ended)
-    return owner
+    return owner, task.coro
 
 
-def _coroutine() -> object:
-    """Return the coroutine of the running task, or None if no task runs."""
-    task = _running()
-    return None if task is None else task.coro
-
-
-tasks.elsewhere.append((_owner, _coroutine))  # from now on faces ask for them
+tasks.elsewhere.append(_here)  # from now on faces ask for it
 
 
 def _end(coroutine: Any) -> Callable[[], bool]:
@@ -81,7 +75,8 @@ def _end(coroutine: Any) -> Callable[[], bool]:
 
 def _caller() -> Owner:
     """Return the running task, or the thread if no task runs."""
-    return _owner() or thread_owner()
+    here = _here()
+    return thread_owner() if here is None else here[0]
 
 
 def _call_soon() -> Callable[[Callable[[], object]], None]:
@@ -148,18 +143,7 @@ class TrioDriver(AwaitedDriver):
     async def perform(self, step: Step[R]) -> R:
         """Perform *step*; return its result. Whatever is raised, nothing of *step* is left."""
         try:
-            await self._begin()
-            call = step.begin()
-            failure: InterlockError | None = None
-            if call is not None:
-                try:
-                    reply = await self._in_thread(self._threads.eval, call)
-                except InterlockError as error:
-                    failure = error
-                else:
-                    if step.done(call.script.decode(reply)):
-                        return step.result
-            return await self.run(step.rest(failure))
+            return await self.run(performed(step))
         except BaseException:
             step.give_up()
             raise
