@@ -484,7 +484,7 @@ MUTANTS = (
        Condition("unit 0 new tells", "false")),
     _m(44, "a failover starts no renewals", "_drivers.background.upkeep:Upkeep.move",
        Call("follow_keys", "None")),
-    _m(45, "lost is not set", "_drivers.lost_state:LostState.is_set", Result("False")),
+    _m(45, "lost is not set", "_drivers.known_hold:LostState.is_set", Result("False")),
     _m(45, "ensure raises nothing", "_drivers.known_hold:KnownHold.ensure", Body("return")),
     _m(45, "cancel_on_lost cancels nothing", "_drivers.aio:AsyncDriver.cancel_on_lost",
        Body("pass")),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from contextlib import suppress
 from functools import partial
 from threading import get_ident
@@ -29,12 +30,10 @@ from interlock._core.model.effects import (
     begun,
 )
 from interlock._drivers import wrong_type
-from interlock._drivers.awaited_driver import AwaitedDriver
-from interlock._drivers.cancellations import Cancellations
 from interlock._drivers.connected import ConnectedDriver, timeout_of
 from interlock._drivers.flow import current_owner as thread_owner
 from interlock._drivers.process import clock
-from interlock._drivers.tasks import call_in, current_owner
+from interlock._drivers.tasks import AwaitedDriver, call_in, current_owner
 from interlock._links.dialling import in_thread
 from interlock._links.multiplexer import Multiplexer
 from interlock._links.resp import pack_evalsha
@@ -100,7 +99,7 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
         super().__init__(servers, options, topology, self._multiplexer, _user)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks = set[asyncio.Task[None]]()
-        self._cancellations = Cancellations()
+        self._cancellations = _Cancellations()
 
     async def perform(self, step: Step[R]) -> R:
         """Perform *step*; return its result. Whatever is raised, nothing of *step* is left."""
@@ -325,6 +324,53 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
     def _forget_connections(self) -> None:
         self._loop = None
         self._multiplexer.forget()
+
+
+class _Cancellations:
+    """The tasks of one client that were cancelled by a loss, each with the hold that it lost."""
+
+    def __init__(self) -> None:
+        self._by_task: weakref.WeakKeyDictionary[asyncio.Task[object], Hold] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._armed: weakref.WeakKeyDictionary[asyncio.Task[object], weakref.WeakSet[Hold]] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    def of(self, hold: Hold) -> Callable[[], None] | None:
+        """Return what cancels the task that runs now, for the loss of *hold*; None the next times."""
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError(
+                "cancel_on_lost must be called from the task that is to be cancelled"
+            )
+        armed = self._armed.setdefault(task, weakref.WeakSet())
+        if hold in armed:
+            return None
+        armed.add(hold)
+        return partial(self._cancel, task, hold)
+
+    def _cancel(self, task: asyncio.Task[object], hold: Hold) -> None:
+        """Cancel *task*, unless its release of *hold* has begun."""
+        former = self._by_task.get(task)
+        hold = hold.latest()
+        if task.done() or not hold.kept():
+            return
+        # One cancellation is enough for all holds that one task loses.
+        if not (former and former.kept()):
+            self._by_task[task] = hold
+            _ = task.cancel(f"{hold.name!r} was lost")
+
+    def take_back(self, error: BaseException | None, hold: Hold | None) -> bool:
+        """Return whether *error* is the cancellation for *hold*; if so, take it back."""
+        task = asyncio.current_task()
+        if not isinstance(error, asyncio.CancelledError) or task is None or hold is None:
+            return False
+        if self._by_task.get(task) != hold:
+            return False
+        del self._by_task[task]
+        _ = task.uncancel()
+        return True
 
 
 def _user() -> Owner:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from interlock._core.insight.events import tell_loss
 from interlock._core.model.hold import HELD
@@ -12,6 +12,7 @@ from interlock.errors import HoldLostError, NotHeldError
 
 if TYPE_CHECKING:
     from interlock._core.model.hold import Hold
+    from interlock.errors import LossReason
 
 
 class KnownHold:
@@ -113,6 +114,31 @@ class KnownHold:
         is_parents = self._driver.session.is_parents(self.holder)
         told = "belongs to the process that forked this one" if is_parents else "was released"
         raise NotHeldError(f"{self.name!r} {told}", name=self.name, owner=self._hold.label)
+
+
+class LostState:
+    """Whether *hold*, of the client of *driver*, has ended without being released."""
+
+    def __init__(self, driver: Any, hold: Hold) -> None:
+        self._driver = driver
+        self._hold = hold
+
+    def is_set(self) -> bool:
+        """Return whether the hold is lost, as far as is known here; no round trip."""
+        return self._hold.lost(self._driver.session.clock())
+
+    @property
+    def reason(self) -> LossReason | None:
+        """Return why the hold is lost, as `HoldLostError` tells it; None if it is not lost."""
+        return (self._hold.reason or self._hold.expiry_reason()) if self.is_set() else None
+
+    @property
+    def detail(self) -> str:
+        """Return what more is known of the loss, as `HoldLostError` tells it; may be empty."""
+        return self._hold.detail if self.is_set() else ""
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("hold.lost is an event: use hold.lost.is_set(), or hold.valid")
 
 
 publish("interlock", KnownHold)  # help() shows no name of what is inside

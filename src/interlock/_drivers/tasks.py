@@ -1,4 +1,4 @@
-"""For tasks: the owner, the wake-up, and the event of a lost hold."""
+"""What the drivers of tasks have in common: the owner, how an operation is carried on, the events."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ import asyncio
 import inspect
 import sys
 import weakref
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock._core.model.hold import Owner
-from interlock._drivers.lost_state import LostState
+from interlock._drivers.known_hold import LostState
 from interlock._drivers.process.lifecycle import owner_ended, report
+from interlock.errors import InterlockError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from interlock._core.model.effects import Op, R
+    from interlock._core.upkeep.session import Session
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -131,6 +135,49 @@ whole_method = whole
 """Return what `whole` does, as a method."""
 
 
+class AwaitedDriver(ABC):
+    """Performs the operations of one client for tasks, in the loop of whatever library.
+
+    What else a driver must have is what `AsyncDriver` and `TrioDriver` have in common.
+
+    Attributes:
+        session: what its operations share.
+    """
+
+    session: Session
+
+    @abstractmethod
+    async def _begin(self) -> None:
+        """Set up what the first operation needs."""
+
+    @abstractmethod
+    async def _perform(self, effect: Any) -> Any:
+        """Perform *effect* and return its reply."""
+
+    async def run(self, op: Op[R]) -> R:
+        """Perform *op*; return its result."""
+        await self._begin()
+        reply: Any = None
+        failure: InterlockError | None = None
+        try:
+            while True:
+                effect = op.send(reply) if failure is None else op.throw(failure)
+                reply = failure = None
+                try:
+                    reply = await self._perform(effect)
+                except InterlockError as error:
+                    failure = error
+        except StopIteration as stop:
+            result: R = stop.value
+            return result
+        finally:
+            del failure  # a frame and its error would keep each other alive
+
+    async def run_shielded(self, op: Op[R]) -> R:
+        """Perform *op* after a cancellation; return its result."""
+        return await self.run(op)
+
+
 class LostEvent(LostState):
     """An event that is set when a hold has ended without being released.
 
@@ -163,11 +210,9 @@ async def run_user(what: str, callback: Callable[[], object]) -> None:
         told = callback()
         if inspect.isawaitable(told):
             await told
-    except Exception as error:  # noqa: BLE001 - the user's code; ours goes on
-        report(what, error)
-    except asyncio.CancelledError as error:
-        # Something that the callback awaited was cancelled, or this task is.
-        task = _running()  # trio cancels by an exception of its own
-        if task is not None and task.cancelling():
+    except (Exception, asyncio.CancelledError) as error:  # the user's code; ours goes on
+        task = _running()
+        # Either something that the callback awaited was cancelled, or this task is.
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
             raise
         report(what, error)

@@ -27,7 +27,7 @@ from interlock._drivers.background.callbacks import call_user
 from interlock._drivers.connected import ConnectedDriver
 from interlock._drivers.fan_out import ask
 from interlock._drivers.flow import current_owner, running_loop
-from interlock._drivers.lost_state import LostState
+from interlock._drivers.known_hold import LostState
 from interlock._drivers.process import lifecycle
 from interlock._drivers.process import whole as in_one_piece
 from interlock._links.pool import Pool
@@ -147,7 +147,7 @@ class ThreadDriver(ConnectedDriver):
         except BaseException:
             try:  # not in a function of its own: a second signal may come before its first `try`
                 step.give_up()
-            except BaseException:  # noqa: BLE001 - the first one goes on
+            finally:
                 step.give_up()
             raise
 

@@ -19,7 +19,6 @@ import trio
 from interlock._core.model.effects import NEVER, Listen, R, RunOn, Step, Wait, performed
 from interlock._core.model.hold import Owner, Reference
 from interlock._drivers import tasks
-from interlock._drivers.awaited_driver import AwaitedDriver
 from interlock._drivers.flow import current_owner as thread_owner
 from interlock._drivers.process import lifecycle
 from interlock._drivers.threads import ThreadDriver
@@ -111,7 +110,7 @@ class Bell:
             self._event = trio.Event()
 
 
-class TrioDriver(AwaitedDriver):
+class TrioDriver(tasks.AwaitedDriver):
     """Runs the operations of one client for any number of tasks of one trio loop.
 
     Args:
