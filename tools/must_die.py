@@ -456,7 +456,7 @@ MUTANTS = (
        Result("False")),
     _m(35, "the server asks nobody who holds it", "_core/parts/release",
        Value("held", "true")),
-    _m(36, "one who leaves by hand leaves the newest block", "_drivers.by_hand:ByHand.leave",
+    _m(36, "one who leaves by hand leaves the newest block", "_drivers.block:ByHand.leave",
        Value("chosen", "self._entered")),
     _m(37, "what only this thread could end is waited for",
        "_drivers.flow:ThreadOwner.refuse_vain_wait", Body("return None")),

@@ -11,22 +11,38 @@ from interlock._misuse import publish
 from interlock.errors import HoldLostError, NotHeldError
 
 if TYPE_CHECKING:
+    from interlock._core.locks.release import Release
     from interlock._core.model.hold import Hold
     from interlock.errors import LossReason
 
 
 class KnownHold:
-    """The questions that a client answers from what it knows."""
+    """A hold, and the questions that a client answers from what it knows.
 
-    __slots__ = ()
+    Attributes:
+        name: what is held.
+    """
 
-    if TYPE_CHECKING:
-        name: str
-        _hold: Hold
+    __slots__ = (
+        "__weakref__", "_claim", "_driver", "_hold", "_lock", "_lost", "_released", "name",
+    )  # fmt: skip
+
+    if TYPE_CHECKING:  # help() would show them
         _driver: Any
+        _hold: Hold
+        _claim: Any
+        _lock: object  # see `Job`
 
         @property
         def lost(self) -> Any: ...
+
+    def __init__(self, driver: Any, hold: Any, claim: Any = None) -> None:
+        self._driver = driver
+        self._hold = hold
+        self._claim = claim
+        self._released = False
+        self._lost: Any = None
+        self.name: str = hold.name
 
     def __repr__(self) -> str:
         if isinstance(self._hold, NoHold):
@@ -114,6 +130,19 @@ class KnownHold:
         is_parents = self._driver.session.is_parents(self.holder)
         told = "belongs to the process that forked this one" if is_parents else "was released"
         raise NotHeldError(f"{self.name!r} {told}", name=self.name, owner=self._hold.label)
+
+    def _releasing(self) -> Release:
+        """Return the step that releases it."""
+        hold, claim = self._hold, self._claim
+        if isinstance(hold, NoHold):
+            raise hold.not_held()
+        step: Release = hold.release(claim if claim in hold.entries else None)
+        return step
+
+    def _end_within(self, seconds: float) -> None:
+        session = self._driver.session
+        self._hold.end_by(session.clock() + seconds)
+        session.wake(None)  # to tell that
 
 
 class LostState:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from interlock._core.model.effects import performed
 from interlock._core.objects.condition import ALL, Notify, WaitFor
+from interlock._drivers.block import Exit
 from interlock._drivers.process.line import note_line
 from interlock._drivers.tasks import current_owner
 from interlock._hints import hints
 from interlock._naming import checked_result
 from interlock._traceback import outermost
-from interlock.asyncio.lock import Exit
+from interlock.asyncio.lock import ending
 from interlock.errors import InterlockError
 from interlock.options import check_number, check_timeout
 
@@ -84,7 +85,7 @@ class Condition:
         note_line(hold._hold, 1)
         return hold
 
-    __aexit__ = cast("Exits", _ExitOfLock())
+    __aexit__ = cast("Exits", _ExitOfLock(ending))
 
     @property
     def hold(self) -> Hold | None:

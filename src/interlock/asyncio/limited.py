@@ -9,6 +9,7 @@ import functools
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from interlock._core.locks.errors import out_of_time
+from interlock._drivers.block import Exit, is_over
 from interlock._drivers.process.line import note_line
 from interlock._drivers.tasks import current_owner
 from interlock._hints import hints
@@ -125,10 +126,10 @@ class Limited(locks._Entering, Takes):
 
         async def __aenter__(self) -> Permit: ...
 
-    __aexit__ = cast("Exits", locks.Exit())
+    __aexit__ = cast("Exits", Exit(locks.ending))
 
     async def _leave_by_hand(self, error: BaseException | None) -> None:
-        self._by_hand.forget(locks._is_over)
+        self._by_hand.forget(is_over)
         hold = self._by_hand.leave(current_owner().identity)
         if hold is None:
             raise NotHeldError(f"no block of {self!r} is open", name=self._template)

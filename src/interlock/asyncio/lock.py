@@ -2,15 +2,6 @@
 
 The driver gives a step up if anything is raised while it performs that. A face which goes on after
 that, to note what was acquired, gives it up once more if that is interrupted.
-
-Frameworks enter and leave a block in different threads or tasks. An example is a fixture that yields
-inside it, or an exit stack that is closed elsewhere. So the block must know who acquired. Python
-looks ``__aexit__`` up before it calls ``__aenter__``, and keeps what it found until the block is
-left; an exit stack does the same. Each look-up makes a new `Block`. Nothing is guessed from threads,
-tasks or frames, and a block that exists is a block that is still open.
-
-Source: the language reference, "The with statement": ``__exit__`` is loaded before ``__enter__`` is
-invoked.
 """
 
 # The classes of a face share what users do not see.
@@ -31,10 +22,9 @@ from interlock._core.locks.transfer import Adopt, HandOver, LeaveLocked
 from interlock._core.model.hold import ENDED, LOST, Claim, Job
 from interlock._core.model.no_hold import NoHold
 from interlock._drivers.awaited import leave
-from interlock._drivers.by_hand import ByHand
+from interlock._drivers.block import ByHand, Exit, bury, entered, is_over, struck
 from interlock._drivers.known_hold import KnownHold
 from interlock._drivers.process.line import line_of, note_line
-from interlock._drivers.process.thread_local import for_each
 from interlock._drivers.process.whole import give_up
 from interlock._drivers.tasks import LostEvent, current_owner, lasting_owner, whole
 from interlock._drivers.unawaited import awaited
@@ -60,66 +50,11 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.locks import base
-    from interlock._core.locks.release import Release
     from interlock._core.model import hold as model
     from interlock._drivers.aio import AsyncDriver
     from interlock._drivers.awaited import Exits
+    from interlock._drivers.block import Block
     from interlock.options import Duration
-
-
-class _LookedUp:
-    """The claim of the block that one thread looked up last, unless it has been entered."""
-
-    __slots__ = ("newest",)
-
-    def __init__(self) -> None:
-        self.newest: Claim | None = None
-
-
-here: Callable[[], _LookedUp] = for_each(_LookedUp)
-"""Return what the calling thread looked up."""
-
-
-class Block:
-    """One block. Python keeps its end, which it has looked up, while the block is open.
-
-    The end has the block, and so has the call of the end, until that is over: a coroutine begins
-    only after Python has dropped what made it.
-
-    Attributes:
-        lock: what is entered; None when the look-up was made on the class, as exit stacks do.
-        claim: a weak reference to this block; None once it is left.
-        entered: whether it was entered.
-    """
-
-    __slots__ = ("__weakref__", "claim", "entered", "lock")
-
-    def __init__(self, lock: _Entering | None) -> None:
-        self.lock, self.entered = lock, False
-        self.claim: Claim | None = None
-
-
-def _bury(claim: Claim) -> None:
-    """Tell the client of a dead *claim*: ``__aexit__`` was looked up in the class."""
-    hold = getattr(claim, "hold", None)  # a signal may strike before it has one
-    if hold is not None:
-        hold.lock.session.wake(claim)
-
-
-class Exit:
-    """The ``__aexit__`` of locks: each look-up begins a new block.
-
-    A signal may strike before the first instruction of what is looked up here: then `_struck` ends
-    the block. If Python drops the block without a release, its `Claim` hears it.
-    """
-
-    def __get__(self, lock: _Entering | None, kind: object = None) -> Any:
-        """Return the end of a new block."""
-        block = Block(lock)
-        claim = block.claim = Claim(block, _bury if lock is None else lock._put)
-        claim.hold = None
-        here().newest = claim
-        return partial(_leave, block)
 
 
 async def _leave_block(block: Block, *raised: Any) -> bool:
@@ -142,27 +77,7 @@ async def _leave_block(block: Block, *raised: Any) -> bool:
     return False
 
 
-def _struck(block: Block, *_: Any) -> None:
-    """Carry the end of *block* through, if anything was raised before `_leave_block` could."""
-    claim = block.claim
-    if claim is not None and claim.hold is not None and claim in claim.hold.entries:
-        claim.hold.release(claim).give_up()
-
-
-_leave = whole(_leave_block, _struck)  # called from C: no signal strikes between the two
-
-
-def entered(lock: object) -> Claim | None:
-    """Return the claim of the block that the running ``__aenter__`` is for; None if by hand."""
-    looked_up = here()
-    claim, looked_up.newest = looked_up.newest, None
-    block: Block | None = None if claim is None else claim()
-    if block is None:
-        return None
-    if block.entered or (block.lock is not lock and block.lock is not None):
-        return None
-    block.entered = True
-    return claim
+ending = whole(_leave_block, struck)  # called from C: no signal strikes between the two
 
 
 class _Entering:
@@ -199,14 +114,14 @@ class _Entering:
         try:
             hold = await driver.perform(step)
             if claim is None:  # it may be left by another owner, as long as this object is there
-                self._by_hand.forget(_is_over)
+                self._by_hand.forget(is_over)
                 self._by_hand.enter(owner.identity, hold)
             else:
                 claim.hold = hold
             if hold is None:
                 return await self._refused(driver, core, limit)
             if hold.line is None:
-                if claim is None or claim.__callback__ is _bury:
+                if claim is None or claim.__callback__ is bury:
                     note_line(hold, 1)  # an exit stack may be in between
                 else:
                     hold.line = line_of(_getframe(1), "f_lasti")
@@ -261,10 +176,6 @@ class _Entering:
         raise RuntimeError("this block was not entered")
 
 
-def _is_over(hold: model.Hold | None) -> bool:
-    return hold is None or not hold.latest().kept()
-
-
 @hints("client.lock(name), whose block gives it")
 class Hold(KnownHold):
     """One owner's possession of one name; truthy while it lasts.
@@ -281,30 +192,10 @@ class Hold(KnownHold):
         name: what is held.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_claim",
-        "_driver",
-        "_hold",
-        "_lock",
-        "_lost",
-        "_released",
-        "name",
-    )
+    __slots__ = ()
 
-    if TYPE_CHECKING:  # help() would show them
-        _driver: Any
+    if TYPE_CHECKING:  # help() would show it
         _hold: Any
-        _claim: Any
-        _lock: object  # see `Job`
-
-    def __init__(self, driver: Any, hold: Any, claim: Any = None) -> None:
-        self._driver = driver
-        self._hold = hold
-        self._claim = claim
-        self._released = False
-        self._lost: LostEvent | None = None
-        self.name = hold.name
 
     @property
     def lost(self) -> LostEvent:
@@ -313,7 +204,7 @@ class Hold(KnownHold):
         It has `is_set` and `wait`; its `reason` and `detail` tell why.
         """
         # Made when it is asked for: most blocks never do.
-        event = self._lost
+        event: LostEvent | None = self._lost
         if event is None:
             event = self._lost = LostEvent(self._driver, self._hold)
         return event
@@ -348,14 +239,6 @@ class Hold(KnownHold):
         with outermost:
             await self._driver.perform(self._releasing())
         self._released = True
-
-    def _releasing(self) -> Release:
-        """Return the step that releases it."""
-        hold, claim = self._hold, self._claim
-        if isinstance(hold, NoHold):
-            raise hold.not_held()
-        step: Release = hold.release(claim if claim in hold.entries else None)
-        return step
 
     async def extend(self, lease: Duration) -> None:
         """Lengthen the lease to at least *lease* seconds from now; one round trip.
@@ -404,11 +287,6 @@ class Hold(KnownHold):
         """Release it, but leave the lock locked for so many *seconds*."""
         with outermost:
             await self._driver.perform(LeaveLocked(self._hold, max(seconds, MIN_LEASE)))
-
-    def _end_within(self, seconds: float) -> None:
-        session = self._driver.session
-        self._hold.end_by(session.clock() + seconds)
-        session.wake(None)  # to tell that
 
     async def __aenter__(self) -> Self:
         return self
@@ -603,7 +481,7 @@ class Lock(_Entering):
 
         async def __aenter__(self) -> Hold: ...
 
-    __aexit__ = cast("Exits", Exit())
+    __aexit__ = cast("Exits", Exit(ending))
 
     def _instead_of(self, hold: model.Hold) -> model.Hold | None:
         taken, owner = self._taken, hold.owner()
@@ -718,7 +596,7 @@ class Trying(_Entering, trying.Trying[Hold]):
 
         async def __aenter__(self) -> Hold: ...
 
-    __aexit__ = cast("Exits", Exit())
+    __aexit__ = cast("Exits", Exit(ending))
 
     async def _leave_by_hand(self, error: BaseException | None) -> None:
         hold = self._by_hand.leave(current_owner().identity)

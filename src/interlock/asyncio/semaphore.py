@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Never, Self, cast
 
 from interlock._core.model.hold import FIRST
 from interlock._drivers.awaited import leave
-from interlock._drivers.by_hand import ByHand
+from interlock._drivers.block import ByHand, Exit, entered
 from interlock._drivers.process.whole import give_up
 from interlock._drivers.tasks import current_owner
 from interlock._drivers.unawaited import awaited
@@ -17,7 +17,7 @@ from interlock._hints import hints, told, unexpected
 from interlock._misuse import publish
 from interlock._traceback import outermost, shorten
 from interlock.asyncio import trying
-from interlock.asyncio.lock import Exit, entered
+from interlock.asyncio.lock import ending
 from interlock.options import FOREVER, check_timeout
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class Semaphore(_Entering):
             raise
         return self
 
-    __aexit__ = cast("Exits", Exit())
+    __aexit__ = cast("Exits", Exit(ending))
 
     async def _leave_by_hand(self, error: BaseException | None) -> None:
         """Give back the permit of a block that was entered by hand."""
@@ -271,7 +271,7 @@ class Trying(_Entering, trying.Trying[Permits]):
             self._entered.enter(current_owner().identity, permits)
         return permits
 
-    __aexit__ = cast("Exits", Exit())
+    __aexit__ = cast("Exits", Exit(ending))
 
     async def _leave_by_hand(self, error: BaseException | None) -> None:
         permits = self._entered.leave(current_owner().identity)

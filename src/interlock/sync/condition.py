@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from interlock._core.model.effects import performed
 from interlock._core.objects.condition import ALL, Notify, WaitFor
+from interlock._drivers.block import Exit
 from interlock._drivers.flow import current_owner
 from interlock._drivers.process.line import note_line
 from interlock._hints import hints
@@ -18,7 +19,7 @@ from interlock._naming import checked_result
 from interlock._traceback import outermost
 from interlock.errors import InterlockError
 from interlock.options import check_number, check_timeout
-from interlock.sync.lock import Exit
+from interlock.sync.lock import ending
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +85,7 @@ class Condition:
         note_line(hold._hold, 1)
         return hold
 
-    __exit__ = cast("Exits", _ExitOfLock())
+    __exit__ = cast("Exits", _ExitOfLock(ending))
 
     @property
     def hold(self) -> Hold | None:

@@ -13,6 +13,7 @@ from interlock._core.locks.errors import out_of_time
 from interlock._core.locks.release import Release
 from interlock._core.model.hold import Job
 from interlock._core.model.no_hold import NoHold
+from interlock._drivers.block import Exit
 from interlock._drivers.flow import current_owner
 from interlock._drivers.process.line import line_of, note_line
 from interlock._drivers.process.whole import give_up
@@ -140,7 +141,7 @@ class Trying(locks.Trying):
     def _block_of(self, hold: Any, claim: Any) -> Permit:
         return of_block(Permit, self._driver, hold, self, claim)
 
-    __exit__ = cast("Exits", locks.Exit())
+    __exit__ = cast("Exits", Exit(locks.ending))
 
 
 @hints("client.leased_semaphore(name)")

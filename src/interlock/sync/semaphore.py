@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Never, Self, cast
 
 from interlock._core.model.hold import FIRST
+from interlock._drivers.block import ByHand, Exit, entered
 from interlock._drivers.blocking import leave
-from interlock._drivers.by_hand import ByHand
 from interlock._drivers.flow import current_owner
 from interlock._drivers.process.whole import give_up
 from interlock._hints import hints, told, unexpected
@@ -18,7 +18,7 @@ from interlock._misuse import publish
 from interlock._traceback import outermost, shorten
 from interlock.options import FOREVER, check_timeout
 from interlock.sync import trying
-from interlock.sync.lock import Exit, entered
+from interlock.sync.lock import ending
 
 if TYPE_CHECKING:
     from interlock._core.model.hold import Claim, Hold
@@ -190,7 +190,7 @@ class Semaphore(_Entering):
             raise
         return self
 
-    __exit__ = cast("Exits", Exit())
+    __exit__ = cast("Exits", Exit(ending))
 
     def _leave_by_hand(self, error: BaseException | None) -> None:
         """Give back the permit of a block that was entered by hand."""
@@ -263,7 +263,7 @@ class Trying(_Entering, trying.Trying[Permits]):
             self._entered.enter(current_owner().identity, permits)
         return permits
 
-    __exit__ = cast("Exits", Exit())
+    __exit__ = cast("Exits", Exit(ending))
 
     def _leave_by_hand(self, error: BaseException | None) -> None:
         permits = self._entered.leave(current_owner().identity)
