@@ -15,6 +15,9 @@ Source: the language reference, "The with statement": ``__exit__`` is loaded bef
 invoked.
 """
 
+# What is entered shares what users do not see.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from functools import partial
@@ -83,11 +86,42 @@ class Exit:
     def __get__(self, lock: Any, kind: object = None) -> Any:
         """Return the end of a new block."""
         block = Block(lock)
-        inbox = bury if lock is None else lock._put  # noqa: SLF001 - of the faces
+        inbox = bury if lock is None else lock._put
         claim = block.claim = Claim(block, inbox)
         claim.hold = None
         _here().newest = claim
         return partial(self._leave, block)
+
+
+class ExitOfLock(Exit):
+    """The ``__exit__`` of a condition: its lock's."""
+
+    def __get__(self, condition: Any, kind: object = None) -> Any:
+        """Return the end of a new block of the lock."""
+        return super().__get__(None if condition is None else condition.lock, kind)
+
+
+class OfLock:
+    """A special method of the lock of what is decorated.
+
+    Each look-up of it is a look-up on the lock, which tells one block from another.
+
+    Args:
+        lock: the class of the lock.
+        name: of the method.
+    """
+
+    def __init__(self, lock: type, name: str) -> None:
+        self._lock, self._name = lock, name
+
+    def __get__(self, locked: Any, kind: object) -> Callable[..., Any]:
+        """Return the method of the lock that *locked* names."""
+        if locked is not None:
+            found: Callable[..., Any] = getattr(locked._named(), self._name)
+            return found
+        # As exit stacks look it up.
+        method: Callable[..., Any] = getattr(self._lock, self._name)
+        return lambda locked, *args: method(locked._named(), *args)
 
 
 def struck(block: Block, *_: Any) -> None:
@@ -108,6 +142,12 @@ def entered(lock: object) -> Claim | None:
         return None
     block.entered = True
     return claim
+
+
+class Kept:
+    """Lives as long as the object of permits that were taken by hand: see `Job`."""
+
+    __slots__ = ("__weakref__",)
 
 
 class ByHand(Generic[E]):

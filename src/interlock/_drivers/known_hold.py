@@ -1,8 +1,11 @@
 """What a hold of either face tells without asking the server."""
 
+# Functions beside a class share what users do not see.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from interlock._core.insight.events import tell_loss
 from interlock._core.model.hold import HELD
@@ -12,7 +15,7 @@ from interlock.errors import HoldLostError, NotHeldError
 
 if TYPE_CHECKING:
     from interlock._core.locks.release import Release
-    from interlock._core.model.hold import Hold
+    from interlock._core.model.hold import Claim, Hold
     from interlock.errors import LossReason
 
 
@@ -143,6 +146,23 @@ class KnownHold:
         session = self._driver.session
         self._hold.end_by(session.clock() + seconds)
         session.wake(None)  # to tell that
+
+
+F = TypeVar("F", bound=KnownHold)
+_new = KnownHold.__new__
+
+
+def of_block(
+    kind: type[F], driver: Any, hold: Hold, keeper: object, claim: Claim | None = None
+) -> F:
+    """Return the face of *hold*, which keeps *keeper* alive; for the block of *claim* if there is one.
+
+    The class is not called, since that costs much more (`hints`).
+    """
+    made = _new(kind)
+    made._driver, made._hold, made._claim, made.name = driver, hold, claim, hold.name
+    made._released, made._lost, made._lock = False, None, keeper
+    return made
 
 
 class LostState:

@@ -36,6 +36,7 @@ from interlock._drivers.background.log import (
     warn_other_permits,
     warn_too_many_permits,
 )
+from interlock._drivers.known_hold import of_block
 from interlock._drivers.process.identity import this_process
 from interlock._drivers.unawaited import attempt
 from interlock._hints import hints, told
@@ -49,7 +50,7 @@ from interlock.asyncio.election import Election
 from interlock.asyncio.event import Event
 from interlock.asyncio.leased_semaphore import LeasedSemaphore
 from interlock.asyncio.limited import Limited
-from interlock.asyncio.lock import Hold, Lock, adopt, of_block
+from interlock.asyncio.lock import Hold, Lock, adopt
 from interlock.asyncio.read_write_lock import ReadWriteLock
 from interlock.asyncio.semaphore import Semaphore
 from interlock.asyncio.ticket import Ticket

@@ -12,6 +12,8 @@ from interlock._core.locks.base import Lock as CoreLock
 from interlock._core.locks.transfer import LeaveLocked
 from interlock._core.model.hold import Owner
 from interlock._drivers.awaited import inside, leave
+from interlock._drivers.block import OfLock
+from interlock._drivers.known_hold import of_block
 from interlock._drivers.process.whole import give_up
 from interlock._hints import hints
 from interlock._naming import (
@@ -22,7 +24,6 @@ from interlock._naming import (
     naming,
 )
 from interlock._traceback import shorten
-from interlock.asyncio import lock as locks
 from interlock.asyncio.lock import Hold, Lock
 from interlock.errors import ConfigError
 from interlock.options import MIN_LEASE, check_name, lease_of, lease_within
@@ -36,28 +37,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
-
-
-class _OfLock:
-    """A special method of the lock's own.
-
-    Each look-up of it is a look-up on the lock, which tells one block from another.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __get__(self, locked: Locked[Any] | None, kind: type[Locked[Any]]) -> Callable[..., Any]:
-        if locked is not None:
-            found: Callable[..., Any] = getattr(locked._named(), self._name)
-            return found
-        # As exit stacks look it up.
-        method: Callable[..., Any] = getattr(Lock, self._name)
-
-        def of_lock(locked: Locked[Any], *args: object) -> Any:
-            return method(locked._named(), *args)
-
-        return of_lock
 
 
 @hints("client.locked(name)")
@@ -110,8 +89,8 @@ class Locked(Generic[T]):
             trace: TracebackType | None,
         ) -> None: ...
     else:
-        __aenter__ = _OfLock("__aenter__")
-        __aexit__ = _OfLock("__aexit__")
+        __aenter__ = OfLock(Lock, "__aenter__")
+        __aexit__ = OfLock(Lock, "__aexit__")
 
     def _named(self) -> Lock:
         """Return the lock of a with statement."""
@@ -195,7 +174,7 @@ class _Call:
     def _got(self, hold: Any) -> Hold | None:
         if hold is None:
             return None
-        face = locks.of_block(Hold, self._driver, hold, None)
+        face = of_block(Hold, self._driver, hold, None)
         if self._max_hold is not None:
             face._end_within(self._max_hold)
         self._hold = face

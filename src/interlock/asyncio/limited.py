@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from interlock._core.locks.errors import out_of_time
 from interlock._drivers.block import Exit, is_over
+from interlock._drivers.known_hold import of_block
 from interlock._drivers.process.line import note_line
 from interlock._drivers.tasks import current_owner
 from interlock._hints import hints
@@ -17,7 +18,6 @@ from interlock._naming import check_function, checked_result, fixed_name, naming
 from interlock._traceback import shorten
 from interlock.asyncio import lock as locks
 from interlock.asyncio.leased_semaphore import Permit, Takes
-from interlock.asyncio.lock import of_block
 from interlock.errors import NotHeldError
 from interlock.options import check_timeout, lease_of
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 from sys import _getframe  # pyright: ignore[reportPrivateUsage]
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Never, Self, cast
 
 from interlock._core.locks import release as operations
 from interlock._core.locks import ticket as tickets
@@ -23,7 +23,7 @@ from interlock._core.model.hold import ENDED, LOST, Claim, Job
 from interlock._core.model.no_hold import NoHold
 from interlock._drivers.awaited import leave
 from interlock._drivers.block import ByHand, Exit, bury, entered, is_over, struck
-from interlock._drivers.known_hold import KnownHold
+from interlock._drivers.known_hold import KnownHold, of_block
 from interlock._drivers.process.line import line_of, note_line
 from interlock._drivers.process.whole import give_up
 from interlock._drivers.tasks import LostEvent, current_owner, lasting_owner, whole
@@ -309,23 +309,6 @@ class Hold(KnownHold):
             shorten(trouble)
             raise
         self._released = True
-
-
-F = TypeVar("F", bound=Hold)
-_new = Hold.__new__
-
-
-def of_block(
-    kind: type[F], driver: AsyncDriver, hold: model.Hold, keeper: object, claim: Claim | None = None
-) -> F:
-    """Return the face of *hold*, which keeps *keeper* alive; for the block of *claim* if there is one.
-
-    The class is not called, since that costs much more (`hints`).
-    """
-    made = _new(kind)
-    made._driver, made._hold, made._claim, made.name = driver, hold, claim, hold.name
-    made._released, made._lost, made._lock = False, None, keeper
-    return made
 
 
 @hints("client.lock(name)")

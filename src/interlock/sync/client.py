@@ -36,6 +36,7 @@ from interlock._drivers.background.log import (
     warn_too_many_permits,
 )
 from interlock._drivers.blocking import go_on
+from interlock._drivers.known_hold import of_block
 from interlock._drivers.process.identity import this_process
 from interlock._drivers.threads import ThreadDriver
 from interlock._hints import hints, told
@@ -61,7 +62,7 @@ from interlock.sync.election import Election
 from interlock.sync.event import Event
 from interlock.sync.leased_semaphore import LeasedSemaphore
 from interlock.sync.limited import Limited
-from interlock.sync.lock import Hold, Lock, adopt, of_block
+from interlock.sync.lock import Hold, Lock, adopt
 from interlock.sync.read_write_lock import ReadWriteLock
 from interlock.sync.semaphore import Semaphore
 from interlock.sync.ticket import Ticket

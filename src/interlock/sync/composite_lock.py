@@ -6,17 +6,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from interlock._core.locks import multi_lock, red_lock
+from interlock._drivers.members import joined
 from interlock._misuse import warn
-from interlock.errors import ConfigError
-from interlock.sync.election import Election
 from interlock.sync.lock import Lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from interlock.options import Duration
 
 
@@ -42,7 +39,7 @@ class MultiLock(Lock):
     def __init__(
         self, *locks: Lock, timeout: Duration | None = None, lease: Duration | None = None
     ) -> None:
-        core, driver, drivers = _joined(multi_lock.MultiLock, locks)
+        core, driver, drivers = joined(multi_lock.MultiLock, locks, Lock)
         super().__init__(driver, core, timeout=timeout, lease=lease)
         # The clients of all members are in use as long as this is.
         self._drivers = drivers
@@ -63,45 +60,9 @@ class RedLock(Lock):
     def __init__(
         self, *locks: Lock, timeout: Duration | None = None, lease: Duration | None = None
     ) -> None:
-        core, driver, drivers = _joined(red_lock.RedLock, locks)
+        core, driver, drivers = joined(red_lock.RedLock, locks, Lock)
         if weakness := core.weakness():
             warn(weakness, UserWarning)
         super().__init__(driver, core, timeout=timeout, lease=lease)
         # The clients of all members are in use as long as this is.
         self._drivers = drivers
-
-
-def _joined(
-    kind: Callable[[Sequence[Any]], Any], locks: Sequence[Lock]
-) -> tuple[Any, Any, list[Any]]:
-    """Return the core of *locks*, its driver and those of all."""
-    members = _checked(locks)
-    core = kind([each._core for each in members])
-    # The same one in whatever order they are.
-    driver = next(each._driver for each in members if each._core is core.members[0])
-    return core, driver, [each._driver for each in members]
-
-
-def _checked(locks: Sequence[object]) -> list[Lock]:
-    """Return the members *locks*.
-
-    Raises:
-        ConfigError: they cannot be held as one.
-    """
-    members: list[Lock] = []
-    for lock in locks:
-        if isinstance(lock, list | tuple | set):
-            raise ConfigError("give the locks as arguments of their own: *locks, not one list")
-        if isinstance(lock, str):
-            raise ConfigError(f"a member must be a lock, not a name: give client.lock({lock!r})")
-        if not isinstance(lock, Lock):
-            raise ConfigError(
-                f"a member must be a lock of this face, not {lock!r}: "
-                "those of sync and of asyncio clients cannot be held as one"
-            )
-        if isinstance(lock, (MultiLock, RedLock)):
-            raise ConfigError(f"{lock!r} is several locks itself and cannot be a member")
-        if isinstance(lock, Election):
-            raise ConfigError(f"{lock!r} is no lock that others can be made of")
-        members.append(lock)
-    return members

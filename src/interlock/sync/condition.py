@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from interlock._core.model.effects import performed
 from interlock._core.objects.condition import ALL, Notify, WaitFor
-from interlock._drivers.block import Exit
+from interlock._drivers.block import ExitOfLock
 from interlock._drivers.flow import current_owner
 from interlock._drivers.process.line import note_line
 from interlock._hints import hints
@@ -31,14 +31,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MOST = 1_000_000
 """The largest number of waiters in one call."""
-
-
-class _ExitOfLock(Exit):
-    """The ``__exit__`` of a condition: its lock's."""
-
-    def __get__(self, condition: Any, kind: object = None) -> Any:
-        """Return the end of a new block of the lock."""
-        return super().__get__(None if condition is None else condition.lock, kind)
 
 
 @hints("client.condition(lock)")
@@ -85,7 +77,7 @@ class Condition:
         note_line(hold._hold, 1)
         return hold
 
-    __exit__ = cast("Exits", _ExitOfLock(ending))
+    __exit__ = cast("Exits", ExitOfLock(ending))
 
     @property
     def hold(self) -> Hold | None:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 from interlock._core.locks.base import Lock as CoreLock
 from interlock._core.locks.transfer import LeaveLocked
 from interlock._core.model.hold import Owner
+from interlock._drivers.block import OfLock
 from interlock._drivers.blocking import inside, leave
+from interlock._drivers.known_hold import of_block
 from interlock._drivers.process.whole import give_up
 from interlock._hints import hints
 from interlock._naming import (
@@ -25,7 +27,6 @@ from interlock._naming import (
 from interlock._traceback import shorten
 from interlock.errors import ConfigError
 from interlock.options import MIN_LEASE, check_name, lease_of, lease_within
-from interlock.sync import lock as locks
 from interlock.sync.lock import Hold, Lock
 
 if TYPE_CHECKING:
@@ -37,28 +38,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
-
-
-class _OfLock:
-    """A special method of the lock's own.
-
-    Each look-up of it is a look-up on the lock, which tells one block from another.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __get__(self, locked: Locked[Any] | None, kind: type[Locked[Any]]) -> Callable[..., Any]:
-        if locked is not None:
-            found: Callable[..., Any] = getattr(locked._named(), self._name)
-            return found
-        # As exit stacks look it up.
-        method: Callable[..., Any] = getattr(Lock, self._name)
-
-        def of_lock(locked: Locked[Any], *args: object) -> Any:
-            return method(locked._named(), *args)
-
-        return of_lock
 
 
 @hints("client.locked(name)")
@@ -109,8 +88,8 @@ class Locked(Generic[T]):
             trace: TracebackType | None,
         ) -> None: ...
     else:
-        __enter__ = _OfLock("__enter__")
-        __exit__ = _OfLock("__exit__")
+        __enter__ = OfLock(Lock, "__enter__")
+        __exit__ = OfLock(Lock, "__exit__")
 
     def _named(self) -> Lock:
         """Return the lock of a with statement."""
@@ -192,7 +171,7 @@ class _Call:
     def _got(self, hold: Any) -> Hold | None:
         if hold is None:
             return None
-        face = locks.of_block(Hold, self._driver, hold, None)
+        face = of_block(Hold, self._driver, hold, None)
         if self._max_hold is not None:
             face._end_within(self._max_hold)
         self._hold = face

@@ -13,8 +13,9 @@ from interlock._core.locks.errors import out_of_time
 from interlock._core.locks.release import Release
 from interlock._core.model.hold import Job
 from interlock._core.model.no_hold import NoHold
-from interlock._drivers.block import Exit
+from interlock._drivers.block import Exit, Kept
 from interlock._drivers.flow import current_owner
+from interlock._drivers.known_hold import of_block
 from interlock._drivers.process.line import line_of, note_line
 from interlock._drivers.process.whole import give_up
 from interlock._drivers.threads import whole_method
@@ -23,7 +24,7 @@ from interlock._misuse import publish
 from interlock._traceback import outermost, shorten
 from interlock.options import FOREVER, check_lease, check_timeout, lease_of
 from interlock.sync import lock as locks
-from interlock.sync.lock import Hold, of_block
+from interlock.sync.lock import Hold
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -78,12 +79,6 @@ class Permit(Hold):
         __exit__ = whole_method(__exit__, _struck)
 
 
-class _Kept:
-    """Lives as long as a `Permit` that was taken by hand: see `Job`."""
-
-    __slots__ = ("__weakref__",)
-
-
 class Takes:
     """What permits are taken from by hand."""
 
@@ -94,7 +89,7 @@ class Takes:
 
     def _taken(self, core: model.Permits, limit: float, lease: float | None) -> Permit | None:
         """Return a permit; None if there was none in time."""
-        driver, kept = self._driver, _Kept()
+        driver, kept = self._driver, Kept()
         deadline = FOREVER if limit == FOREVER else driver.session.clock() + limit
         step: model.Take = core.acquiring().of(core, current_owner(), deadline, lease, Job(kept))
         try:

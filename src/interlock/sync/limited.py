@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from interlock._core.locks.errors import out_of_time
 from interlock._drivers.block import Exit, is_over
 from interlock._drivers.flow import current_owner
+from interlock._drivers.known_hold import of_block
 from interlock._drivers.process.line import note_line
 from interlock._hints import hints
 from interlock._naming import check_function, checked_result, fixed_name, naming
@@ -20,7 +21,6 @@ from interlock.errors import NotHeldError
 from interlock.options import check_timeout, lease_of
 from interlock.sync import lock as locks
 from interlock.sync.leased_semaphore import Permit, Takes
-from interlock.sync.lock import of_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable

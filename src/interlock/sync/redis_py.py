@@ -19,11 +19,12 @@ from interlock._core.locks.base import Lock as Core
 from interlock._core.locks.transfer import Adopt
 from interlock._core.model.effects import Wait
 from interlock._core.model.hold import Owner
+from interlock._drivers.known_hold import of_block
 from interlock._drivers.process.line import note_line
 from interlock._drivers.redis_lock import RedisLock, bytes_of, text_of
 from interlock.options import FOREVER, Options, lease_of
 from interlock.sync.client import Client
-from interlock.sync.lock import Hold, of_block
+from interlock.sync.lock import Hold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
