@@ -1,4 +1,4 @@
-"""The locks that are held as one, as users give them."""
+"""The locks of which users make something else: several that are one, and that of a condition."""
 
 # The classes of a face share what users do not see.
 # pyright: reportPrivateUsage=false
@@ -8,11 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interlock._core.locks.composite import Composite
+from interlock._core.locks.fair_lock import FairLock
+from interlock._core.locks.group_lock import GroupLock
+from interlock._core.locks.read_write_lock import ReadLock
+from interlock._core.objects.condition import Condition
 from interlock._core.objects.election import Election
 from interlock.errors import ConfigError
+from interlock.options import check_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from interlock._core.upkeep.session import Session
 
 
 def joined(
@@ -51,3 +58,34 @@ def _check(lock: Any, face: type[Any]) -> None:
         raise ConfigError(f"{lock!r} is several locks itself and cannot be a member")
     if isinstance(lock._core, Election):
         raise ConfigError(f"{lock!r} is no lock that others can be made of")
+
+
+def condition_of(lock: Any, session: Session, name: str | None, face: type[Any]) -> Condition:
+    """Return the core of a condition of *lock*, for the client of *session*.
+
+    Args:
+        lock: what its users hold.
+        session: of the client that makes it.
+        name: what tells several conditions of one lock apart; None for the lock's own.
+        face: the class of all locks of this face.
+
+    Raises:
+        ConfigError: *lock* can have no condition here.
+        TypeError: it is no lock, or one of another face.
+    """
+    if not isinstance(lock, face):
+        raise TypeError(f"a condition needs a lock of its face, not {type(lock).__name__}")
+    core = lock._core
+    chosen = "" if name is None else check_name(name)
+    if isinstance(core, (FairLock, GroupLock, ReadLock, Composite, Election)):
+        raise ConfigError(
+            f"a condition needs a plain, fenced, spin or write lock, got {core.kind} "
+            f"{lock.name!r}: make it of a client.lock of another name"
+        )
+    condition = Condition(core, chosen)
+    if core.session is not session:
+        raise ConfigError(
+            f"condition {condition.name!r} needs a lock of its own client: "
+            f"{core.kind} {lock.name!r} is another client's"
+        )
+    return condition

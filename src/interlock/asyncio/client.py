@@ -11,7 +11,6 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeAlias, TypeVar, Unpack, overload
 
 from interlock._core.locks import base as core_lock
-from interlock._core.locks.composite import Composite
 from interlock._core.locks.fair_lock import FairLock
 from interlock._core.locks.fenced_lock import FencedLock
 from interlock._core.locks.group_lock import GroupLock
@@ -20,7 +19,6 @@ from interlock._core.locks.spin_lock import SpinLock
 from interlock._core.locks.ticket import Ticket as GivenTicket
 from interlock._core.model.hold import HELD
 from interlock._core.objects import barrier as core_barrier
-from interlock._core.objects import condition as core_condition
 from interlock._core.objects import count_down_latch as core_latch
 from interlock._core.objects import election as core_election
 from interlock._core.objects import event as core_event
@@ -37,6 +35,7 @@ from interlock._drivers.background.log import (
     warn_too_many_permits,
 )
 from interlock._drivers.known_hold import of_block
+from interlock._drivers.members import condition_of
 from interlock._drivers.process.identity import this_process
 from interlock._drivers.unawaited import attempt
 from interlock._hints import hints, told
@@ -55,7 +54,7 @@ from interlock.asyncio.read_write_lock import ReadWriteLock
 from interlock.asyncio.semaphore import Semaphore
 from interlock.asyncio.ticket import Ticket
 from interlock.backoff import ExponentialBackoff
-from interlock.errors import ConfigError, InterlockError
+from interlock.errors import InterlockError
 from interlock.options import (
     Options,
     check_flag,
@@ -102,13 +101,6 @@ def connect(
         ConfigError: a URL or an option that cannot work.
     """
     return Client(*open_url(url, options_of(options, changes)))
-
-
-def _checked_lock(lock: object) -> Lock:
-    """Return *lock* if it is one of this face, whatever a caller without a type checker gave."""
-    if not isinstance(lock, Lock):
-        raise TypeError(f"a condition needs a lock of its face, not {type(lock).__name__}")
-    return lock
 
 
 @hints("interlock.connect(url)")
@@ -713,20 +705,8 @@ class Client:
             name: what tells several conditions of one lock apart; the lock's own unless given.
                 All who use the condition give the same one.
         """
-        held = self.lock(lock) if isinstance(lock, str) else _checked_lock(lock)
-        chosen = "" if name is None else check_name(name)
-        others = FairLock, GroupLock, ReadLock, Composite, core_election.Election
-        if isinstance(held._core, others):
-            raise ConfigError(
-                f"a condition needs a plain, fenced, spin or write lock, got {held._core.kind} "
-                f"{held.name!r}: make it of a client.lock of another name"
-            )
-        core = core_condition.Condition(held._core, chosen)
-        if held._core.session is not self._driver.session:
-            raise ConfigError(
-                f"condition {core.name!r} needs a lock of its own client: "
-                f"{held._core.kind} {held.name!r} is another client's"
-            )
+        held = self.lock(lock) if isinstance(lock, str) else lock
+        core = condition_of(held, self._driver.session, name, Lock)
         return Condition(core, held)
 
     @told
