@@ -154,23 +154,3 @@ async def test_a_timeout_of_its_own_may_outlast_outage_timeout(own: Stage, outag
     own.redis.delete("name")
     assert await taking
     assert await waiting
-
-
-# One thread renews for both faces.
-@pytest.mark.parametrize("face", ["sync"], indirect=True)
-async def test_a_loss_is_told_while_a_renewal_hangs(own: Stage, fresh_server: RedisServer) -> None:
-    """A loss is told in time, though the thread that tells it waits for another hold's renewal."""
-    client, owner = own.client(lease=12), own.owner()
-    long, short = client.lock("long"), client.lock("short")
-    await owner.do(long.acquire)
-    await owner.do(short.acquire, lease=4.3)
-    hold, told = await owner.do(lambda: short.hold), list[float]()
-    await owner.do(hold.on_lost, lambda: told.append(time.monotonic()))
-    await asyncio.sleep(3.2)  # a renewal is due soon
-    fresh_server.pause()
-    # The renewal of the long one is sent 4 s after the start, and given up after another two.
-    ends = time.monotonic() + hold.remaining
-    await until(lambda: told, 10, "the loss is told")
-    assert told[0] - ends < 1.2
-    fresh_server.resume()
-    await owner.do(long.release)
