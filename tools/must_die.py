@@ -353,7 +353,7 @@ MUTANTS = (
     _m(21, "one that let its permits expire keeps its places", "_core/parts/permits",
        Condition("late called client", "false")),
     _m(22, "permits are taken for ever", "_core/parts/permits",
-       Call("zadd", "redis.call('zadd', $1, '9000000000000', $3)")),
+       Call("zadd", "redis.call('zadd', $1, '9000000000000', $4)")),
     _m(22, "permits run below zero", "_core/semaphore_acquire",
        Value("left", "math.max($0, 0)")),
     _m(22, "a call that nobody owns counts twice", "_core/parts/once",

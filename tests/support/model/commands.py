@@ -232,7 +232,7 @@ def _between(low: bytes, high: bytes) -> Callable[[float], bool]:
 
 def _zadd(db: Keyspace, args: Args) -> Reply:
     key, *rest = args
-    flag = rest.pop(0).upper() if rest[0].upper() in (b"NX", b"XX", b"INCR") else b""
+    flag = rest.pop(0).upper() if rest[0].upper() in (b"NX", b"XX", b"GT", b"INCR") else b""
     scores = [(number(score), member) for score, member in pairs(rest)]
     stored = _zset(db, key)
     added = 0
@@ -240,6 +240,8 @@ def _zadd(db: Keyspace, args: Args) -> Reply:
     for given, member in scores:
         before = stored.get(member)
         if flag == (b"XX" if before is None else b"NX"):
+            continue
+        if flag == b"GT" and before is not None and given <= before:
             continue
         after = before + given if before is not None and flag == b"INCR" else given
         stored[member] = after + 0.0  # a small sorted set keeps a score of -0 as 0

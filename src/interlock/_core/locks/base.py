@@ -187,7 +187,7 @@ class Lock:
             form = self._keep(which, self._leaving(depth, "" if depth else "1"))
         return form.of(hold)
 
-    def give(self, holder: str, successor: str, lease: float) -> Eval[int]:
+    def give(self, holder: str, successor: str, lease: float) -> Eval[bool]:
         """Return the script by which *successor* takes the place of *holder*."""
         args = (holder, successor, milliseconds(lease))
         return Eval(GIVE, self._with_queue(self.key), args, spare_keys=self._spare())

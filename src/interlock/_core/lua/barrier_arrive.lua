@@ -2,7 +2,6 @@
 --
 -- KEYS     waiting, ended
 -- ARGV     party, #parties, #lease, #keep, wakes, look?
---
 -- Returns  nil while it waits; its index when it passed; -1 when it did not, or the barrier is broken
 -- Source   threading.Barrier of Python 3.13
 

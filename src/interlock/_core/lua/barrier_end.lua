@@ -2,7 +2,6 @@
 --
 -- KEYS     waiting, ended
 -- ARGV     party, how, #keep, wakes
---
 -- Returns  its index if it had passed before; else -1
 -- Source   threading.Barrier.abort and reset of Python 3.13
 

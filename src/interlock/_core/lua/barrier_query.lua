@@ -1,7 +1,6 @@
 -- barrier_query: tell how many parties wait, and whether the barrier is broken.
 --
 -- KEYS     waiting
---
 -- Returns  {number of parties that wait, 1 when it is broken}
 -- Source   threading.Barrier.n_waiting and broken of Python 3.13
 

@@ -2,7 +2,6 @@
 --
 -- KEYS     card
 -- ARGV     field, #limit
---
 -- Returns  {JSON, JSON}; an empty text for what is missing or longer
 
 local client = redis.call('hget', card, 'client') or ''

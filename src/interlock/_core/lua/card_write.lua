@@ -2,7 +2,6 @@
 --
 -- KEYS     card, index?
 -- ARGV     client, keep, field...
---
 -- Returns  1
 local FIRST = 3
 

@@ -2,7 +2,6 @@
 --
 -- KEYS     condition
 -- ARGV     member...
---
 -- Returns  the places of those among the members, from 0, who were notified, or have lost their place
 local gone = {}
 for i = 1, #ARGV do

@@ -8,7 +8,6 @@
 --
 -- KEYS     lock, condition, queue?
 -- ARGV     holder, #count, channel, how?
---
 -- Returns  how many were moved; nil when the lock is not held; -1 when a leaver had not been notified
 -- Source   threading.Condition.notify of Python 3.13; asyncio.Condition.wait, when it is cancelled
 

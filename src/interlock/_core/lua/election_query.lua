@@ -3,7 +3,6 @@
 -- Whoever was granted the election and has not asked yet does not lead: nobody has announced that.
 --
 -- KEYS     election, leader
---
 -- Returns  nil when nobody leads; else {PTTL in milliseconds, holder, token, candidate, host, pid, since}
 -- Source   the record of Kubernetes' leader election
 

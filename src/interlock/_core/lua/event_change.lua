@@ -2,7 +2,6 @@
 --
 -- KEYS     event, request
 -- ARGV     number, ttl, how, idle, channel, client, kept
---
 -- Returns  1
 -- Source   threading.Event.set and clear of Python 3.13
 

@@ -2,7 +2,6 @@
 --
 -- KEYS     event
 -- ARGV     idle
---
 -- Returns  {0 when it is set, else 1; the mark of the last setting (nil: none lately)}
 -- Source   threading.Event.is_set of Python 3.13
 -- Wire     the TTL; ours alone

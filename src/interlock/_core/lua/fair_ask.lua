@@ -12,7 +12,6 @@
 --
 -- KEYS     lock, queue, timeouts
 -- ARGV     lease, holder, waits, #wait, channel
---
 -- Returns  nil when held; {milliseconds until it must ask again, 1} when in the queue; else {what
 --          is left of the other's lease in milliseconds (-1: never ends, -2: the lock is free and
 --          others are first), 0}

@@ -5,7 +5,6 @@
 --
 -- KEYS     lock, queue, timeouts
 -- ARGV     holder, depth, #wait, channel
---
 -- Returns  1 when it held the lock; 0 when it only stood in the queue; nil when neither (a deadline
 --          without a place in the list is removed; nothing else changed)
 -- Source   RedissonFairLock.unlockInnerAsync, acquireFailedAsync and forceUnlockAsync, Redisson

@@ -5,7 +5,6 @@
 --
 -- KEYS     lock, counter
 -- ARGV     lease, holder, depth, #floor, #unit
---
 -- Returns  {1, token, source} when held, where source tells what the token follows: 'epoch',
 --          'clock' (microseconds; the node tells no epoch) or 'counter'; else {0, what is left of
 --          the other's lease in milliseconds (-1: never ends, -2: a re-entry found no lock)}

@@ -3,7 +3,6 @@
 -- If there is no note, tell how long the server has run: a restart may explain the loss.
 --
 -- KEYS     note
---
 -- Returns  the text; if there is none, or it is too long for a note (it stays then), the seconds
 --          since the server was started; nil if it does not tell that
 local LONGEST = 2000

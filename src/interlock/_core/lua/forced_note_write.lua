@@ -2,7 +2,6 @@
 --
 -- KEYS     note
 -- ARGV     text, keep
---
 -- Returns  1
 
 redis.call('set', note, text, 'px', keep)

@@ -7,7 +7,6 @@
 --
 -- KEYS     group
 -- ARGV     #lease, holder, #depth, field...
---
 -- Returns  nil when held; else the milliseconds until the last of the others' fields ends (-2: a
 --          re-entry found a field lost)
 -- Source   RedissonFasterMultiLock.tryLockInnerAsync, Redisson 4.7.0,

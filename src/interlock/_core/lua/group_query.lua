@@ -2,7 +2,6 @@
 --
 -- KEYS     group
 -- ARGV     field...
---
 -- Returns  {milliseconds until the last of them ends (-2: none is locked), holder, depth, holder,
 --          depth, ...}; the depth is 0 for a holder that does not hold all of them
 -- Source   RedissonFasterMultiLock.isLocked and getHoldCount, Redisson 4.7.0

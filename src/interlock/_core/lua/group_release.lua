@@ -5,7 +5,6 @@
 --
 -- KEYS     group
 -- ARGV     holder, depth, channel, how, field...
---
 -- Returns  1 when it held all of them, or some if it is released by force; 0 when some; nil when none
 --          (what it held is at *depth* then)
 -- Source   RedissonFasterMultiLock.unlockInnerAsync and forceUnlockAsync, Redisson 4.7.0

@@ -4,7 +4,6 @@
 --
 -- KEYS     group
 -- ARGV     #lease, #count, words...
---
 -- Returns  a list: 1 for a holder whose fields are kept, 0 for one that has lost one
 -- Source   FastMultilockTask (the watchdog), Redisson 4.7.0; never shortens anything
 -- Wire     the times of the fields and the TTL

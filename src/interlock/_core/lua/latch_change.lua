@@ -5,7 +5,6 @@
 --
 -- KEYS     latch, request, ending, total?
 -- ARGV     number, ttl, how, count, idle, channel, client, kept
---
 -- Returns  to make or delete it: 1 when done, else 0. Else the count that it was set up with, now or
 --          before; if that is not known because another program has set the count, what is left of
 --          it, below 0; 0 when nobody has set it

@@ -2,7 +2,6 @@
 --
 -- KEYS     latch, ending, total?
 -- ARGV     idle
---
 -- Returns  {count (0: no latch), ending (nil: none lately)}
 -- Source   RCountDownLatch.getCount, Redisson 4.7.0
 -- Wire     the TTL

@@ -2,7 +2,6 @@
 --
 -- KEYS     semaphore, permits, queue?
 -- ARGV     #lease, holder, channel, #named, #idle, stands?, deaf?, former?
---
 -- Returns  as limited_ask
 -- Source   RPermitExpirableSemaphore.tryAcquire, Redisson 4.7.0, with the server's clock
 --          in place of the client's

@@ -4,7 +4,6 @@
 --
 -- KEYS     semaphore, request, permits
 -- ARGV     number, ttl, how, all, idle, channel
---
 -- Returns  1 when done, 0 when there was one to make, or none to delete
 -- Source   RPermitExpirableSemaphore.trySetPermits, setPermits, addPermits and delete, Redisson 4.7.0
 -- Wire     the number and the zset; on the channel the new sum, or how many were added
@@ -12,7 +11,7 @@
 -- include: once
 
 local done, tells = 1, false
-local free = how ~= 'make' and redis.call('get', semaphore)
+local free = redis.call('get', semaphore)
 if not tonumber(free or 0) then
   return redis.error_reply('WRONGTYPE this is not a number of permits')
 elseif how == 'delete' then
@@ -20,18 +19,14 @@ elseif how == 'delete' then
 elseif how == 'add' then
   redis.call('incrby', semaphore, all)
   tells = tonumber(all) > 0
-elseif how == 'set' then
+elseif how == 'make' and free then
+  done = 0
+else
   local missing = all - (free or 0) - redis.call('zcard', permits)
   redis.call('incrby', semaphore, missing)
   tells = missing ~= 0 or not free
-else
-  tells = redis.call('set', semaphore, all, 'nx')
-  done = tells and 1 or 0
 end
 redis.call('set', request, number .. ' ' .. done, 'px', ttl)
-if how == 'make' and tells then
-  redis.call('decrby', semaphore, redis.call('zcard', permits))
-end
 
 -- include: idle(semaphore, permits)
 

@@ -3,7 +3,6 @@
 --
 -- KEYS     semaphore, permits
 -- ARGV     named, idle, channel
---
 -- Returns  {free, held}
 -- Source   RPermitExpirableSemaphore.availablePermits, acquiredPermits and getPermits,
 --          Redisson 4.7.0

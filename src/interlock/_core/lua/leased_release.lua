@@ -5,7 +5,6 @@
 --
 -- KEYS     semaphore, permits, queue?
 -- ARGV     holder, channel, how?
---
 -- Returns  as read_release
 -- Source   RPermitExpirableSemaphore.tryRelease, Redisson 4.7.0, with the server's clock
 --          in place of the client's

@@ -2,7 +2,6 @@
 --
 -- KEYS     permits, queue?
 -- ARGV     #lease, holder, channel, stands?, deaf?, former?
---
 -- Returns  as lock_ask; unless *stands*, nil when taken, else milliseconds until a lease ends (-1:
 --          none; -2: it is left to others)
 

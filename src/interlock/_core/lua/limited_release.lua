@@ -4,7 +4,6 @@
 --
 -- KEYS     permits, queue?
 -- ARGV     holder, channel, how?
---
 -- Returns  as read_release
 
 -- include: front, limited, permits, permits_release

@@ -4,7 +4,6 @@
 --
 -- KEYS     lock
 -- ARGV     lease, holder, depth
---
 -- Returns  nil when held; else what is left of the other's lease, milliseconds (-1: never ends, -2:
 --          a re-entry found no lock)
 -- Source   RLock.tryLock, Redisson 4.7.0

@@ -5,7 +5,6 @@
 --
 -- KEYS     lock, queue?
 -- ARGV     lease, holder, channel, deaf?, former?
---
 -- Returns  {token, source}, both "" without tokens, when held; else what is left of the other's
 --          lease in milliseconds (-2: none), the server's time in microseconds, the queue's length,
 --          0, the number of a hold of its client that was granted the lock over 0.1 s ago, or "",

@@ -4,7 +4,6 @@
 --
 -- KEYS     lock, queue?
 -- ARGV     holder, successor, lease
---
 -- Returns  1 when the successor holds it, also when it did before; nil when neither of the two does
 -- Wire     the hash and its TTL as after an acquire
 

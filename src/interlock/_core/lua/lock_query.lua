@@ -1,7 +1,6 @@
 -- lock_query: tell who holds the lock, how deep, and for how long.
 --
 -- KEYS     lock
---
 -- Returns  {PTTL, milliseconds (-1: never ends, -2: not locked), holder, depth, holder, depth, ...}
 -- Source   RLock.isLocked, getHoldCount and remainTimeToLive, Redisson 4.7.0
 

@@ -4,7 +4,6 @@
 --
 -- KEYS     lock, queue?
 -- ARGV     holder, depth, channel, how?
---
 -- Returns  1 when it held the lock; 0 when it only stood in the queue; nil or {} when neither;
 --          {number, news} when it held the lock, and the next holder is a hold of its client's;
 --          {number} when neither, and its client has been granted the lock by that number

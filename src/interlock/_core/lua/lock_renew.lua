@@ -4,7 +4,6 @@
 --
 -- KEYS     lock...
 -- ARGV     lease, holder...
---
 -- Returns  a list: 1 for a lock that is kept, 0 for one that is lost
 -- Source   LockTask (the watchdog), Redisson 4.7.0; never shortens a TTL
 -- Wire     the TTL

@@ -2,7 +2,6 @@
 --
 -- KEYS     lock...
 -- ARGV     lease, holder...
---
 -- Returns  nil when all are held; else what is left of the lease of the first that is not free,
 --          milliseconds (-1: never ends)
 -- Source   RedissonMultiLock, Redisson 4.7.0, which takes one lock after the other

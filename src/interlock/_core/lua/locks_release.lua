@@ -4,7 +4,6 @@
 --
 -- KEYS     key...
 -- ARGV     told...
---
 -- Returns  a list: 1 for a lock that is freed, 0 for one that this holder does not hold, 2 for one
 --          that is left alone
 -- Source   RedissonMultiLock, Redisson 4.7.0

@@ -7,7 +7,6 @@
 --
 -- KEYS     leases...
 -- ARGV     #lease, #idle, ids...
---
 -- Returns  a list: 1 for a holder that keeps its permits, 0 for one that has lost them
 -- Source   RPermitExpirableSemaphore.updateLeaseTime, Redisson 4.7.0; never shortens a lease
 -- Wire     the scores, and the TTL of the keys
@@ -28,16 +27,15 @@ for i = 1, holders do
     local member = id:find(':') and id or raw(id)
     local score = redis.pcall('zscore', leases, member)
     local ends = type(score) == 'string' and tonumber(score) or 0
+    members[#members + 1] = member
     if ends <= now then
       held = 0
-    elseif ends < now + lease then
-      members[#members + 1] = member
     end
   end
   if held == 1 then
     redis.call('zrem', leases, '')
     for _, member in ipairs(members) do
-      redis.call('zadd', leases, now + lease, member)
+      redis.call('zadd', leases, 'gt', now + lease, member)
     end
     if idle > 0 and KEYS[holders + i] then
       redis.call('pexpire', leases, idle)

@@ -4,7 +4,6 @@
 --
 -- KEYS     lock, entry, queue?
 -- ARGV     #lease, holder, depth, written?
---
 -- Returns  nil when held; else what is left of the others' lease, milliseconds (-2: nobody is in)
 -- Source   RedissonReadLock.tryLockInnerAsync, Redisson 4.7.0; our readers wait behind our writers
 -- Wire     the hash, the entry and their TTLs

@@ -4,7 +4,6 @@
 --
 -- KEYS     lock, entry, coming?, queue?, other...
 -- ARGV     #lease, holder, channel, deaf?, former?, written?, reader...
---
 -- Returns  as lock_ask; when it was refused and stood there already, readers and their depths follow
 -- Wire     the hash, the entry and their TTLs
 

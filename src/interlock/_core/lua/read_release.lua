@@ -4,7 +4,6 @@
 --
 -- KEYS     lock, entry, coming?, queue?
 -- ARGV     holder, depth, channel, how?
---
 -- Returns  as lock_release, with all who were let in of its client, with spaces between their numbers
 -- Source   RedissonReadLock.unlockInnerAsync, Redisson 4.7.0
 -- Wire     the hash and the entry, and "0" on the channel when it is freed; "00" if it is left

@@ -2,7 +2,6 @@
 --
 -- KEYS     lock, entry...
 -- ARGV     #lease, holder...
---
 -- Returns  a list: 1 for a reader that is kept, 0 for one that is lost
 -- Source   ReadLockTask (the watchdog), Redisson 4.7.0; never shortens a TTL
 -- Wire     the entries and the TTLs

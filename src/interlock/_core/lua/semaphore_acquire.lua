@@ -4,7 +4,6 @@
 --
 -- KEYS     semaphore, request, total?
 -- ARGV     number, ttl, how, permits, idle, channel, named
---
 -- Returns  how many are free now, when taken; else {-1, the free ones (nil: no semaphore), all (nil:
 --          not known)}, and the same with the number of free ones in front when taken, if *how* is
 --          "tell"

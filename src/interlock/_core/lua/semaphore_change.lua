@@ -3,7 +3,6 @@
 --
 -- KEYS     semaphore, request, total?
 -- ARGV     number, ttl, how, permits, idle, channel, named
---
 -- Returns  1 when done; 0 when there was one to make, none to delete or to give back to, or the total
 --          to change is not known
 -- Source   RSemaphore.release, releaseIfExists, addPermits, trySetPermits and delete, Redisson 4.7.0;

@@ -4,7 +4,6 @@
 --
 -- KEYS     lock
 -- ARGV     #lease, holder, depth
---
 -- Returns  nil when held; else what is left of the others' lease, milliseconds (-2: nobody is in)
 -- Source   RedissonWriteLock.tryLockInnerAsync, Redisson 4.7.0, without adding up leases
 -- Wire     the hash and its TTL

@@ -4,7 +4,6 @@
 --
 -- KEYS     lock, coming?, queue?
 -- ARGV     holder, depth, channel, how?
---
 -- Returns  as lock_release, with all who were let in of its client, with spaces between their numbers
 -- Source   RedissonWriteLock.unlockInnerAsync, Redisson 4.7.0, with a message when its owner goes on
 --          reading

@@ -26,7 +26,7 @@ from interlock._core.model.names import barrier_ended, barrier_key, barrier_wake
 from interlock._core.queue.notices import Notices
 from interlock._core.queue.places import POLL, nobody
 from interlock._core.queue.waiting import news_for
-from interlock._core.scripts.barrier import ARRIVE, END, barrier_query
+from interlock._core.scripts.barrier import ARRIVE, END, QUERY
 from interlock._core.scripts.locks import milliseconds
 from interlock._core.scripts.replies import LOOK
 from interlock.errors import BrokenBarrierError
@@ -154,8 +154,8 @@ class Barrier:
 
     def status(self) -> Op[tuple[int, bool]]:
         """Return how many parties wait, and whether it is broken; one round trip."""
-        found: tuple[int, bool] = yield from self.session.persist(barrier_query(self.key), NEVER)
-        return found
+        waiting, broken = yield from self.session.persist(Eval(QUERY, (self.key,), ()), NEVER)
+        return waiting, broken == 1
 
 
 class Arrive(Step[int]):

@@ -156,7 +156,7 @@ class Election(FencedLock):
         Cost:
             One round trip.
         """
-        call = scripts.election_query(self.key, self._leader_key)
+        call = Eval(scripts.QUERY, (self.key, self._leader_key), ())
         found = yield from self.session.persist(call, deadline)
         if found is None:
             return None

@@ -45,9 +45,9 @@ from interlock._core.scripts.permits import (
     LEASED_RELEASE,
     LEASED_TRY,
     LIMITED_ASK,
+    LIMITED_QUERY,
     LIMITED_RELEASE,
     LIMITED_TRY,
-    limited_query,
     permits_renew,
 )
 from interlock.errors import ConfigError
@@ -242,8 +242,7 @@ class LimitedPermits(Permits):
 
     def running(self) -> Op[int]:
         """Return how many permits are held; one round trip."""
-        found: int = yield from self.session.persist(limited_query(self.named), NEVER)
-        return found
+        return self.session.persist(Eval(LIMITED_QUERY, (self.key,), ()), NEVER)
 
 
 class LeasedPermits(Permits):

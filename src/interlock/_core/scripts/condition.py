@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from interlock._core.scripts.loader import Variants, load
 from interlock._core.scripts.replies import News, news_of
-from interlock._core.scripts.script import ReplyShapeError, number
-
-if TYPE_CHECKING:
-    from interlock._core.model.effects import Script
+from interlock._core.scripts.script import ReplyShapeError, number_or_nil, numbers
 
 
 class Waits(NamedTuple):
@@ -40,23 +37,10 @@ def _waits(reply: Any) -> Waits | None:
         raise ReplyShapeError(f"expected a wait, got {reply!r}") from None
 
 
-def _moved(reply: Any) -> int | None:
-    """Read the answer to a notification; None if the lock is not held."""
-    return None if reply is None else number(reply)
-
-
-def _places(reply: Any) -> list[int]:
-    """Read the answer to a look."""
-    if reply.__class__ is not list or any(each.__class__ is not int for each in reply):
-        raise ReplyShapeError(f"expected places, got {reply!r}")
-    found: list[int] = reply
-    return found
-
-
 WAIT: Final = Variants("condition_wait", _waits)
 FENCED_WAIT: Final = Variants("fenced_condition_wait", _waits)
 WRITE_WAIT: Final = Variants("write_condition_wait", _waits)
 WAITS: Final = {"lock_release": WAIT, "fenced_release": FENCED_WAIT, "write_release": WRITE_WAIT}
 """What releases a lock for a wait, by the script that releases it."""
-NOTIFY: Final = Variants("condition_notify", _moved)
-LOOK_AT: Final[Script[list[int]]] = load("condition_look", _places)
+NOTIFY: Final = Variants("condition_notify", number_or_nil)
+LOOK_AT: Final = load("condition_look", numbers)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
-from interlock._core.model.effects import Eval
 from interlock._core.scripts.loader import Variants, load
 from interlock._core.scripts.replies import Refusal, freed, held_or_refused
 from interlock._core.scripts.script import Grant, ReplyShapeError, many, seconds, text
@@ -31,15 +30,8 @@ def _leader(reply: object) -> Leader | None:
         return None
     match many(reply):
         case [remaining, holder, token, candidate, host, pid, since]:
-            names = text(candidate), text(host)
-            return (
-                seconds(remaining),
-                text(holder),
-                _whole(token),
-                *names,
-                _whole(pid),
-                _whole(since),
-            )
+            known = seconds(remaining), text(holder), _whole(token), text(candidate)
+            return *known, text(host), _whole(pid), _whole(since)
         case _:
             raise ReplyShapeError(f"expected the record of the leader, got {reply!r}")
 
@@ -47,9 +39,4 @@ def _leader(reply: object) -> Leader | None:
 FIRST_ASK: Final = Variants("election_ask", _held_or_left)
 ASK: Final = Variants("election_ask", held_or_refused, patient=True)
 RELEASE: Final = Variants("election_release", freed)
-_QUERY: Final = load("election_query", _leader)
-
-
-def election_query(election: str, leader: str) -> Eval[Leader | None]:
-    """Tell who leads."""
-    return Eval(_QUERY, (election, leader), ())
+QUERY: Final = load("election_query", _leader)

@@ -17,7 +17,6 @@ from interlock._core.scripts.script import (
     many,
     milliseconds,
     numbers,
-    released,
     seconds,
     text,
 )
@@ -85,7 +84,7 @@ RENEW: Final = load("lock_renew", kept)
 FENCED_ACQUIRE: Final = load("fenced_acquire", held_or_left)
 FENCED_ASK: Final = Variants("fenced_ask", held_or_refused, patient=True)
 FENCED_RELEASE: Final = Variants("fenced_release", freed)
-GIVE: Final = load("lock_give", released)
+GIVE: Final = load("lock_give", done)
 
 _QUERY: Final = load("lock_query", status)
 _FORCED_NOTE_WRITE = load("forced_note_write", done)

@@ -5,18 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from interlock._core.model.effects import Eval
-from interlock._core.model.names import limited_permits
 from interlock._core.scripts.loader import Variants, load
 from interlock._core.scripts.replies import freed, held_or_refused
-from interlock._core.scripts.script import done, grant_or_left, kept, milliseconds, number, pair
+from interlock._core.scripts.script import counts, done, grant_or_left, kept, milliseconds, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-def _counts(reply: object) -> tuple[int, int]:
-    free, held = pair(reply)
-    return number(free), number(held)
 
 
 LIMITED_TRY: Final = Variants("limited_ask", grant_or_left)
@@ -25,15 +19,10 @@ LIMITED_RELEASE: Final = Variants("limited_release", freed)
 LEASED_TRY: Final = Variants("leased_ask", grant_or_left)
 LEASED_ASK: Final = Variants("leased_ask", held_or_refused, patient=True)
 LEASED_RELEASE: Final = Variants("leased_release", freed)
-LEASED_QUERY: Final = Variants("leased_query", _counts)
+LEASED_QUERY: Final = Variants("leased_query", counts)
 LEASED_CHANGE: Final = Variants("leased_change", done)
 _RENEW: Final = load("permits_renew", kept)
-_LIMITED_QUERY: Final = load("limited_query", number)
-
-
-def limited_query(name: str) -> Eval[int]:
-    """Tell how many permits of the limit at the key *name* are held."""
-    return Eval(_LIMITED_QUERY, (limited_permits(name),), ())
+LIMITED_QUERY: Final = load("limited_query", number)
 
 
 def permits_renew(

@@ -32,15 +32,6 @@ def done(reply: object) -> bool:
     raise ReplyShapeError(f"expected nil, 0 or 1, got {reply!r}")
 
 
-def released(reply: object) -> int:
-    """Read nil as 0, which means not done; return any other number as it is."""
-    if type(reply) is int and reply >= 0:  # faster than `isinstance`
-        return reply
-    if reply is None:
-        return 0
-    raise ReplyShapeError(f"expected nil or a number, got {reply!r}")
-
-
 class Grant:
     """The answer of an acquire that succeeded.
 
@@ -101,9 +92,20 @@ def number(reply: object) -> int:
     raise ReplyShapeError(f"expected a number, got {reply!r}")
 
 
+def number_or_nil(reply: object) -> int | None:
+    """Read a whole number, or nil as None."""
+    return None if reply is None else number(reply)
+
+
 def numbers(reply: object) -> list[int]:
     """Read a list of whole numbers."""
     return [number(item) for item in many(reply)]
+
+
+def counts(reply: object) -> tuple[int, int]:
+    """Read two whole numbers."""
+    one, other = pair(reply)
+    return number(one), number(other)
 
 
 def text(reply: object) -> str:

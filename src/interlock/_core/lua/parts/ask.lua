@@ -38,9 +38,6 @@ elseif score and string.sub(score, 1, 1) == '-' then
   redis.call('zrem', queue, member)
 end
 
--- include: join, pace
+-- include: join, refusal
 
-if joined == 1 then
-  return {left, now, 1, 1, '', place}
-end
-return {left, now, redis.call('zcard', queue), 0, missed(deaf == '' and 100000 or 0) or '', score}
+return answer

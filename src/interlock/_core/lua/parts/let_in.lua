@@ -1,7 +1,11 @@
 -- let_in (part): who is let in from a queue, and their news; it needs *now* and *wakes*.
 local clients, numbers = {}, {}
 
-local function let_in(client, number)
+-- Note that *one* is let in; who cannot listen finds out.
+local function let_in(one, client, number)
+  if string.sub(one, -1) == '?' then
+    return
+  end
   if not numbers[client] then
     clients[#clients + 1], numbers[client] = client, {}
   end

@@ -15,11 +15,8 @@ local function take(one, lease)
   local ids, granted = read(one)
   lease = lease or granted
   for _, id in ipairs(ids) do
-    local ends = redis.call('zscore', permits, id)
-    if not ends or tonumber(ends) < ms + lease then -- a late copy makes none shorter
-      if redis.call('zadd', permits, ms + lease, id) == 1 then
-        count(-1)
-      end
+    if redis.call('zadd', permits, 'gt', ms + lease, id) == 1 then -- a late copy makes none shorter
+      count(-1)
     end
   end
   outlast(lease)
@@ -72,8 +69,8 @@ local function advance(caller, open, me)
     take(one)
     if one == me then
       mine = true
-    elseif string.sub(one, -1) ~= '?' then
-      let_in(client, number)
+    else
+      let_in(one, client, number)
     end
   end
   local ours, told = tell_all(caller, open)

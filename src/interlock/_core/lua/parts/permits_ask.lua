@@ -36,9 +36,8 @@ if not queue then -- its user has no right to it, or the slot is moving just now
   return {left, now, 0, 0, '', '0'}
 end
 
--- include: join, pace
+local missed -- its client looks for whoever was
 
-if joined == 1 then
-  return {left, now, 1, 1, '', place}
-end
-return {left, now, redis.call('zcard', queue), 0, '', score}
+-- include: join, refusal
+
+return answer

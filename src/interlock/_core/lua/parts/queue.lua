@@ -5,7 +5,7 @@
 -- place, with a minus, until it releases: if the lock is free and such a mark is left, its client did
 -- not release in time.
 
--- include: front
+-- include: front, missed
 
 -- Make *one* the holder, for 3 s or its shorter lease; *open* is 1 if a release gives the lock, 0 if
 -- a look does. The *caller*'s own client reads the news in the reply; who cannot listen finds out.
@@ -21,14 +21,4 @@ local function grant(one, client, number, caller, open)
     redis.pcall(PUBLISH, wakes .. client, number .. '|' .. told)
   end
   return 1
-end
-
--- Return the number of a hold of *holder*'s client that was granted the lock at least *age*
--- microseconds ago. Perhaps it does not know: nobody read the reply or the message that told it.
-local function missed(age)
-  local front = redis.call('zrange', queue, '0', '0', 'withscores')
-  if front[1] and string.sub(front[2], 1, 1) == '-' and now + front[2] >= age then
-    local client, number = string.match(front[1], '^([^:]*):([^?]*)')
-    return client == string.match(holder, '^[^:]*') and number or nil
-  end
 end

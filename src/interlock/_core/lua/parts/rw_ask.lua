@@ -66,14 +66,9 @@ if entry then
 end
 left = redis.call('pttl', lock)
 
--- include: pace
+-- include: refusal
 
-if joined == 1 then
-  return {left, now, 1, 1, '', place}
-end
-local length = redis.call('zcard', queue)
-local answer = {left, now, length, 0, missed(deaf == '' and 100000 or 0) or '', score}
-if redis.call('hget', lock, 'mode') == 'read' then
+if joined == 0 and redis.call('hget', lock, 'mode') == 'read' then
   local all = redis.call('hgetall', lock)
   local count = #all / 2
   for i = 0, math.min(count, 100) - 1 do

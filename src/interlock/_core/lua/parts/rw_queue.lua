@@ -4,7 +4,7 @@
 -- a minus: a writer until it releases, a reader until its first command. Until then a reader's entry
 -- proves nothing, since it was written when the reader joined. The key *coming* tells whether those
 -- readers may still come; it is no time in a score, because a slot may move to another clock.
--- include: places
+-- include: front, missed
 
 local PAGE = 500 -- members that one call names, at most
 
@@ -36,23 +36,6 @@ local function sweep()
     end
   end
   marks = redis.call('zcount', queue, '-inf', '(0')
-end
-
--- Return the first member that was not let in, its client and its number; those who do not listen
--- lose their places. It is nil if nobody waits who can be told.
-local function first()
-  while true do
-    local one = redis.call('zrange', queue, marks, marks)[1]
-    if not one then
-      return nil
-    end
-    local client, number = string.match(one, '^([^:]*):([^?]*)')
-    local reached = reachable(one, client)
-    if reached or reached == nil then
-      return reached and one, client, number
-    end
-    redis.call('zrem', queue, one)
-  end
 end
 
 -- include: let_in
@@ -87,9 +70,7 @@ local function advance(caller, open, me)
         else
           marked[#marked + 1], marked[#marked + 2] = '-' .. now, one
           marks = marks + 1
-        end
-        if one ~= me and string.sub(one, -1) ~= '?' then
-          let_in(client, number)
+          let_in(one, client, number)
         end
       end
     end
@@ -112,17 +93,4 @@ local function advance(caller, open, me)
   end
   local ours, told = tell_all(caller, open)
   return ours, told, came, mine
-end
-
--- Return the numbers of the holds of *holder*'s client that were let in at least *age* microseconds
--- ago, and sent nothing since; nil if there are none. Perhaps it does not know of them.
-local function missed(age)
-  local own, found = string.match(holder, '^[^:]*:'), {}
-  local since = string.format('-%.0f', now - age)
-  for _, mark in ipairs(redis.call('zrangebyscore', queue, since, '(0')) do
-    if string.sub(mark, 1, #own) == own and string.match(mark, '^[^?]*') ~= holder then
-      found[#found + 1] = string.match(mark, '^[^?]*', #own + 1)
-    end
-  end
-  return found[1] and table.concat(found, ' ')
 end
