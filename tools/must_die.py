@@ -178,12 +178,13 @@ GROUPS = {
     ),
     28: Group(
         "one that only listens never gets the lock, or a grant has another lease",
-        f"objects/test_queues.py objects/test_lock_likes.py {_SIM}",
+        f"core/test_release_script.py {_PERMITS} objects/test_queues.py objects/test_lock_likes.py "
+        f"{_SIM}",
     ),
     29: Group("a forced release leaves a mark", _LOCKS),
     30: Group(
         "a release that the server refuses leaves the lock held",
-        "objects/test_holds_and_losses.py links/test_link_refusals.py",
+        "core/test_release_script.py objects/test_holds_and_losses.py links/test_link_refusals.py",
     ),
     31: Group(
         "readers and writers: together, past each other, or kept out",
