@@ -136,21 +136,20 @@ class CardWriter:
         if self._hurried and now >= self._hurried_at + LASTING:
             self._hurried, self._hurried_at = False, now
             if any(self._is_long(hold) for _, hold, _ in self._lasting):
-                return self.write(now)
+                return self._write(now)
         if not self._lasts(now) and not self._written:
             return None
         # A round may begin a little sooner than a period after the last one.
         early = now < self._written_at + 0.9 * self._client.period
-        return None if early else self.write(now)
+        return None if early else self._write(now)
 
     def _lasts(self, now: float) -> bool:
         """Return whether a hold or a wait has lasted long enough for a card."""
         old = any(age >= LASTING for _, _, age in self._lasting)
         return old or any(now - wish.since >= LASTING for wish in self._wishes)
 
-    def write(self, now: float) -> Eval[bool]:
-        """Return the script that writes the card as of *now*, or removes it if nothing lasts."""
-        self._note(now)
+    def _write(self, now: float) -> Eval[bool]:
+        """Return the script that writes what was noted *now*, or removes the card if nothing lasts."""
         client, fields = self._client, list[str]()
         keep = client.options.lease
         for mark, hold, age in self._lasting:

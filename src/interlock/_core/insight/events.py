@@ -1,10 +1,12 @@
 """The events that a client tells its observers, and the base class of observers.
 
-Each event is a small frozen object. The method of `Observer` that takes it is named in `method`.
+Each event is a small frozen object. The method of `Observer` that takes it has the name of its class:
+`gave_up` takes a `GaveUp`.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -39,6 +41,9 @@ class Event:
     client_id: str
     server: str
 
+    def __init_subclass__(cls) -> None:
+        cls.method = re.sub("(?<=.)([A-Z])", r"_\1", cls.__name__).lower()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockEvent(Event):
@@ -67,7 +72,6 @@ class Acquired(LockEvent):
         token: the fencing token, or None.
     """
 
-    method = "acquired"
     seconds: float
     waited: bool
     token: int | None
@@ -81,15 +85,12 @@ class Released(LockEvent):
         seconds: how long it was held.
     """
 
-    method = "released"
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting(LockEvent):
     """A wait for a lock begins."""
-
-    method = "waiting"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +102,6 @@ class GaveUp(LockEvent):
         error: the class of the exception that ended it; None if its time was up.
     """
 
-    method = "gave_up"
     seconds: float
     error: str | None
 
@@ -116,7 +116,6 @@ class Lost(LockEvent):
         detail: what more is known, as of `HoldLostError`.
     """
 
-    method = "lost"
     seconds: float
     reason: LossReason
     detail: str = ""
@@ -131,7 +130,6 @@ class Abandoned(LockEvent):
         lease: the seconds within which it ends.
     """
 
-    method = "abandoned"
     seconds: float
     lease: float
 
@@ -147,7 +145,6 @@ class ForceReleased(Event):
         reason: the reason that the user gave, or an empty text.
     """
 
-    method = "force_released"
     name: str
     kind: str
     holder: str
@@ -163,7 +160,6 @@ class SlowAcquire(LockEvent):
         held_by: the holders at this moment, as the server knows them.
     """
 
-    method = "slow_acquire"
     seconds: float
     held_by: tuple[str, ...]
 
@@ -176,7 +172,6 @@ class SlowHold(LockEvent):
         seconds: how long it has been held.
     """
 
-    method = "slow_hold"
     seconds: float
 
 
@@ -190,7 +185,6 @@ class Renewed(Event):
         failed: scripts that got no answer.
     """
 
-    method = "renewed"
     seconds: float
     count: int
     failed: int
@@ -207,7 +201,6 @@ class RenewalFailed(Event):
         detail: its text.
     """
 
-    method = "renewal_failed"
     count: int
     validity: float
     error: str
@@ -222,15 +215,12 @@ class Recovered(Event):
         seconds: the time since the first failure.
     """
 
-    method = "recovered"
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerChanged(Event):
     """Sentinel named another primary."""
-
-    method = "server_changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +231,6 @@ class Overflowed(Event):
         count: the number of events that it has missed since the last `Overflowed`.
     """
 
-    method = "overflowed"
     count: int
 
 

@@ -53,9 +53,6 @@ class Party(Hold):
     index: int | None
     how: str
 
-    def leave_owner(self) -> None:
-        """Do nothing: nobody owns it."""
-
     def may_come(self) -> bool:
         """Return False: once it has ended, a copy of its arrival does nothing."""
         return False
@@ -89,6 +86,7 @@ class Barrier:
     """
 
     kind = "barrier"
+    place = ""
     line = Parties
 
     def __init__(self, session: Session, name: str, base: str, parties: int) -> None:

@@ -139,10 +139,6 @@ class Condition:
         if hold.place is not None:
             hold.place.aside = False
 
-    def leads(self, hold: Hold) -> bool:
-        """Return whether *hold* came first, and looks when a message says so."""
-        return [hold] == list(self.standing)[:1]
-
     def look(self, line: Line) -> Op[None]:
         """Wake all who wait here and stand there no longer; who looks waits at *line*."""
         standing = list(self.standing.items())
@@ -322,8 +318,10 @@ class WaitFor(Acquire):
                 return news
             if news is None and now >= self._deadline:
                 yield from self._time_is_up()
-            elif now >= condition.look_at or (news is LOOK and condition.leads(hold)):
-                yield from condition.look(hold.place.line)
+            elif now >= condition.look_at or (
+                news is LOOK and [hold] == list(condition.standing)[:1]
+            ):
+                yield from condition.look(hold.place.line)  # a message makes the first of them look
         condition.leave(hold)
         return LOOK
 

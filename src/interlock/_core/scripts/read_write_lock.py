@@ -6,9 +6,10 @@ appended. Both are fields of one hash.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
-from interlock._core.model.effects import NEVER, Eval, Script
+from interlock._core.model.effects import NEVER, Eval
 from interlock._core.model.names import WRITES
 from interlock._core.scripts.loader import Variants, load
 from interlock._core.scripts.locks import LockStatus, status
@@ -32,31 +33,27 @@ def _in_or_refused(reply: Any) -> Grant | Refusal:
     return readers
 
 
-READ_ACQUIRE: Final = Variants("read_acquire", grant_or_left)[""]
+READ_ACQUIRE: Final = load("read_acquire", grant_or_left)
 READ_ASK: Final = Variants("read_ask", _in_or_refused, patient=True)
 READ_RELEASE: Final = Variants("read_release", freed)
-READ_RENEW: Final = Variants("read_renew", kept)[""]
-WRITE_ACQUIRE: Final = Variants("write_acquire", grant_or_left)[""]
+READ_RENEW: Final = load("read_renew", kept)
+WRITE_ACQUIRE: Final = load("write_acquire", grant_or_left)
 WRITE_ASK: Final = Variants("write_ask", _in_or_refused, patient=True)
 WRITE_RELEASE: Final = Variants("write_release", freed)
 
 
-def _status_of(side: int) -> Script[LockStatus]:
-    """Return the script that tells who holds *side*."""
-
-    def read(reply: object) -> LockStatus:
-        told = many(reply)
-        kept = told[:1]
-        for holder, depth in zip(told[1::2], told[2::2], strict=False):
-            writes = isinstance(holder, bytes) and holder.endswith(WRITES.encode())
-            if holder != b"mode" and side in (BOTH, WRITER if writes else READERS):
-                kept += (holder, depth)
-        return status(kept)
-
-    return load("lock_query", read)
+def _status(side: int, reply: object) -> LockStatus:
+    """Read who holds *side*."""
+    told = many(reply)
+    kept = told[:1]
+    for holder, depth in zip(told[1::2], told[2::2], strict=False):
+        writes = isinstance(holder, bytes) and holder.endswith(WRITES.encode())
+        if holder != b"mode" and side in (BOTH, WRITER if writes else READERS):
+            kept += (holder, depth)
+    return status(kept)
 
 
-_QUERIES: Final = [_status_of(side) for side in (READERS, WRITER, BOTH)]
+_QUERIES: Final = [load("lock_query", partial(_status, side)) for side in (READERS, WRITER, BOTH)]
 
 
 def read_write_lock_query(lock: str, side: int, *, deadline: float = NEVER) -> Eval[LockStatus]:
