@@ -5,9 +5,8 @@
 --
 -- KEYS     lock, counter
 -- ARGV     lease, holder, depth, #floor, #unit
--- Returns  {1, token, source} when held, where source tells what the token follows: 'epoch',
---          'clock' (microseconds; the node tells no epoch) or 'counter'; else {0, what is left of
---          the other's lease in milliseconds (-1: never ends, -2: a re-entry found no lock)}
+-- Returns  {token, source} when held, where source tells what the token follows: 'epoch', 'clock'
+--          (microseconds; the node tells no epoch) or 'counter'; else as lock_acquire
 -- Source   RFencedLock.tryLockAndGetToken, Redisson 4.7.0, which draws a new token for each
 --          re-entry too
 -- Wire     the hash, its TTL, and the counter
@@ -16,11 +15,11 @@
 
 local free = depth == '1' and redis.call('exists', lock) == 0
 if not free and redis.call('hexists', lock, holder) == 0 then
-  return {0, redis.call('pttl', lock)}
+  return redis.call('pttl', lock)
 end
 local token, source = draw(free, depth == '1')
 redis.call('hset', lock, holder, depth)
 if free or redis.call('pttl', lock) < tonumber(lease) then
   redis.call('pexpire', lock, lease)
 end
-return {1, token, source}
+return {token, source}

@@ -96,6 +96,6 @@ def freed(reply: Any) -> int | tuple[bytes, News] | None:
 def held_or_left(reply: Any) -> Grant | float:
     """Read the answer to the one-key try for a lock with tokens."""
     try:
-        return Grant(reply[1], _SOURCES[reply[2]]) if reply[0] == 1 else seconds(reply[1])
+        return seconds(reply) if reply.__class__ is int else Grant(reply[0], _SOURCES[reply[1]])
     except (TypeError, LookupError):
         raise ReplyShapeError(f"expected a token, got {reply!r}") from None
