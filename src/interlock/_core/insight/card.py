@@ -137,16 +137,13 @@ class CardWriter:
             self._hurried, self._hurried_at = False, now
             if any(self._is_long(hold) for _, hold, _ in self._lasting):
                 return self._write(now)
-        if not self._lasts(now) and not self._written:
+        lasts = any(age >= LASTING for _, _, age in self._lasting)
+        lasts = lasts or any(now - wish.since >= LASTING for wish in self._wishes)
+        if not lasts and not self._written:
             return None
         # A round may begin a little sooner than a period after the last one.
         early = now < self._written_at + 0.9 * self._client.period
         return None if early else self._write(now)
-
-    def _lasts(self, now: float) -> bool:
-        """Return whether a hold or a wait has lasted long enough for a card."""
-        old = any(age >= LASTING for _, _, age in self._lasting)
-        return old or any(now - wish.since >= LASTING for wish in self._wishes)
 
     def _write(self, now: float) -> Eval[bool]:
         """Return the script that writes what was noted *now*, or removes the card if nothing lasts."""
@@ -160,7 +157,8 @@ class CardWriter:
             if mark == "h":
                 keep = max(keep, hold.valid_until - now)
         for wish in self._wishes:
-            fields += (f"p {wish.holder} {wish.key}", self._wish(wish, now))
+            told = self._common(now - wish.since, wish.owner, wish.label)
+            fields += (f"p {wish.holder} {wish.key}", json.dumps(told))
         if fields:
             told = {
                 **self._about,
@@ -221,9 +219,6 @@ class CardWriter:
     def _is_long(self, hold: Hold) -> bool:
         """Return whether *hold* has a longer lease than holds that are renewed."""
         return hold.lease > self._client.options.lease
-
-    def _wish(self, wish: Wish, now: float) -> str:
-        return json.dumps(self._common(now - wish.since, wish.owner, wish.label))
 
     def _entry(self, mark: str, hold: Hold, age: float) -> str:
         told = self._common(age, hold.identity, hold.label)

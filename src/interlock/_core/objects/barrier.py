@@ -192,7 +192,9 @@ class Arrive(Step[int]):
             self._waits = True
             return False
         party, barrier = self.party, self._barrier
-        self._over(party)
+        barrier.session.queues.forget(party)
+        barrier.session.live.pop(party, None)
+        party.over = ENDED  # last: whoever is interrupted before takes it back
         if answer < 0:
             text = (
                 "broke while this party waited (a timeout, a dead party, abort, reset or lost data)"
@@ -236,12 +238,6 @@ class Arrive(Step[int]):
         until = session.clock() + max(GRACE, session.patience)
         _ = self.done((yield from session.persist(barrier.end(party, "break"), until)))
         return self.result
-
-    def _over(self, party: Party) -> None:
-        session = self._barrier.session
-        session.queues.forget(party)
-        session.live.pop(party, None)
-        party.over = ENDED  # last: whoever is interrupted before takes it back
 
     def give_up(self) -> None:
         """Take the arrival back, unless the party has ended; a repetition goes on where one stopped."""

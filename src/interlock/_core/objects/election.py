@@ -206,13 +206,11 @@ class Watch:
         self.stopped = False
         self.remaining = NEVER
         self.place: Place | None = None
-        self._begun = False
+        self._term: tuple[str | int, ...] | None = ()  # nobody has looked yet
 
     def sees(self, leader: LeaderInfo | None) -> bool:
         """Take what a look found; return whether it is news."""
-        known, self.leader = self.leader, leader
-        begun, self._begun = self._begun, True
+        self.leader, known = leader, self._term
+        self._term = None if leader is None else (leader.holder, leader.token)
         self.remaining = NEVER if leader is None else leader.remaining
-        if leader is None or known is None:
-            return leader is not known or not begun
-        return (leader.holder, leader.token) != (known.holder, known.token)
+        return self._term != known

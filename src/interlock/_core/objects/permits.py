@@ -169,13 +169,13 @@ class Permits(Lock):
         """Return the script by which *hold* gets permits, unless somebody waits."""
         del depth
         which = "try", lease
-        form = self._forms.get(which) or self._keep(which, self._trying(lease))
+        form = self._forms.get(which)
+        if form is None:
+            args = milliseconds(lease), HOLE, self.channel, *self._more()
+            form = self._keep(which, self._form(self.tries, *args))
         if hold.renewed:
             self._enter = form
         return form.of(hold)
-
-    def _trying(self, lease: float) -> Form:
-        return self._form(self.tries, milliseconds(lease), HOLE, self.channel, *self._more())
 
     def _asking(self, lease: float, deaf: str) -> Form:
         args = milliseconds(lease), HOLE, self.channel, *self._more(), "1"

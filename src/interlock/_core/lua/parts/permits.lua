@@ -3,12 +3,8 @@
 
 -- include: let_in
 
-local ms, PERMANENT = math.floor(now / 1000), 922337203685477
+local ms = math.floor(now / 1000)
 local nobody = true -- whether nobody waits, or nobody can be told
-
-local function holds(one)
-  return redis.call('zscore', permits, read(one)[1])
-end
 
 -- Give *one* its permits, for *lease* milliseconds, or as long as a grant lasts.
 local function take(one, lease)
@@ -75,13 +71,4 @@ local function advance(caller, open, me)
   end
   local ours, told = tell_all(caller, open)
   return ours, told, mine, one
-end
-
--- Return the milliseconds until somebody may be let in: -2 if *one* can be now; -1 if no lease ends.
-local function left_for(one)
-  if one and fits(one) then
-    return -2
-  end
-  local ends = tonumber(redis.call('zrange', permits, '0', '0', 'withscores')[2] or PERMANENT)
-  return ends < PERMANENT and ends - ms or -1
 end

@@ -12,7 +12,7 @@ local function have()
   return stands ~= '' and {'', ''} or nil
 end
 expire()
-if holds(holder) then
+if redis.call('zscore', permits, read(holder)[1]) then
   return have()
 end
 local score, one = queue and stands ~= '' and redis.call('zscore', queue, member), nil
@@ -28,7 +28,9 @@ else
     return have()
   end
 end
-local left = left_for(one)
+local PERMANENT = 922337203685477 -- the end of a permit without a lease
+local ends = tonumber(redis.call('zrange', permits, '0', '0', 'withscores')[2] or PERMANENT)
+local left = one and fits(one) and -2 or ends < PERMANENT and ends - ms or -1
 if stands == '' then
   return left
 end
