@@ -33,12 +33,9 @@ local heard = {} -- by client: whether it listens
 -- Clients listen to the same channels whether they may use the queue or not.
 local alarms = queue and wakes or 'interlock_wake' .. string.match(channel, ':.*') .. ':'
 local looks = not queue or redis.call('exists', lock) == 0
-local left = count
-local lost = 0
-while left > 0 do
-  local member = lost < MOST and redis.call('zrange', condition, '0', '0')[1]
-  if not member then
-    redis.call('del', condition)
+local moved = 0
+for _, member in ipairs(redis.call('zrange', condition, 0, count + MOST - 1)) do
+  if moved == count then
     break
   end
   local client, deaf = string.match(member, '^[^:]*'), string.sub(member, -1) == '?'
@@ -55,12 +52,10 @@ while left > 0 do
     if looks then
       redis.pcall(PUBLISH, alarms .. client, '')
     end
-    left = left - 1
-  else
-    lost = lost + 1
+    moved = moved + 1
   end
 end
-if how == 'all' then
+if moved < count or how == 'all' then
   redis.call('del', condition)
 end
-return count - left
+return moved

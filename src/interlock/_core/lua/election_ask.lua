@@ -4,7 +4,6 @@
 --
 -- KEYS     lock, counter, leader, queue?
 -- ARGV     lease, holder, channel, #unit, #floor, candidate, host, pid, news, deaf?, former?
--- Returns  as lock_ask
 -- Source   our own; the record of Kubernetes' leader election
 
 -- include: draw

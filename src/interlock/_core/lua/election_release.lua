@@ -2,7 +2,6 @@
 --
 -- KEYS     lock, counter, queue?
 -- ARGV     holder, depth, channel, how, #unit, #floor, news
--- Returns  as lock_release
 
 -- include: draw
 

@@ -2,7 +2,6 @@
 --
 -- KEYS     lock, counter, queue?
 -- ARGV     lease, holder, channel, #unit, #floor, deaf?, former?
--- Returns  as lock_ask
 -- Wire     the hash, its TTL, and the counter
 
 -- include: draw, ask

@@ -2,8 +2,6 @@
 --
 -- KEYS     lock, condition, counter, queue?
 -- ARGV     holder, channel, how, member, #unit, #floor
--- Returns  as condition_wait
--- Source   threading.Condition.wait of Python 3.13
 -- Wire     as condition_wait, and the counter
 
 -- include: draw, wait(release)

@@ -2,8 +2,6 @@
 --
 -- KEYS     lock, counter, queue?
 -- ARGV     holder, depth, channel, how, #unit, #floor
--- Returns  as lock_release
--- Source   RLock.unlock, Redisson 4.7.0
 -- Wire     as lock_release, and the counter
 
 -- include: draw, release

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from interlock._core.scripts.loader import Variants
-from interlock._core.scripts.script import ReplyShapeError, done, number
+from interlock._core.scripts.script import ReplyShapeError, done, number, number_or_nil
 
 
 class Numbers(NamedTuple):
@@ -29,8 +29,7 @@ def taken_or_not(reply: Any) -> int | Numbers:
         return answer
     try:
         left, free, total = reply
-        free, total = (None if each is None else number(each) for each in (free, total))
-        return Numbers(number(left), free, total)
+        return Numbers(number(left), number_or_nil(free), number_or_nil(total))
     except (TypeError, ValueError):
         raise ReplyShapeError(f"expected numbers of permits, got {reply!r}") from None
 
