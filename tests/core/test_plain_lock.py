@@ -148,6 +148,24 @@ def test_a_block_that_is_being_left_is_not_dropped(redis_url: str) -> None:
     asyncio.run(leave_late())
 
 
+@pytest.mark.parametrize("kind", ["fenced_lock", "read_write_lock"])
+def test_no_name_changes_a_command(redis_url: str, kind: str) -> None:
+    """It may look like a part of one."""
+    name = "name$1\r\n\1\r\n"
+    with interlock.connect(redis_url) as client, interlock.connect(redis_url) as other:
+        held, waits = [getattr(each, kind)(name) for each in (client, other)]
+        if kind == "read_write_lock":
+            held, waits = held.write, waits.read
+        with held:
+            waiting = threading.Thread(target=_block, args=[waits])
+            waiting.start()
+            time.sleep(0.1)
+        waiting.join(10)
+        assert not waiting.is_alive()
+        assert held.acquire(timeout=5)
+        held.release()
+
+
 QUEUE = "interlock_queue:{the name}"
 
 

@@ -19,7 +19,6 @@ from interlock._core.model.effects import (
     LATE,
     NEVER,
     A,
-    Batch,
     Eval,
     Gather,
     Listen,
@@ -178,9 +177,6 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
         if isinstance(effect, Listen):
             self.subscriber.hear(effect.line)
             return None
-        if isinstance(effect, Batch):
-            evals = [self.eval(call) for call in effect.calls]
-            return await asyncio.gather(*evals, return_exceptions=True)
         if isinstance(effect, Gather):
             return await self._gather(effect)
         if isinstance(effect, RunOn):

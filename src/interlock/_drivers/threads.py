@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 from interlock._core.model.effects import (
     GRACE,
     A,
-    Batch,
     Eval,
     Gather,
     Listen,
@@ -178,8 +177,6 @@ class ThreadDriver(ConnectedDriver):
         if isinstance(effect, Listen):
             self.subscriber.hear(effect.line)
             return None
-        if isinstance(effect, Batch):
-            return ask([(self._pool, call, self.timeout) for call in effect.calls])
         if isinstance(effect, Gather):
             asked = [self.of(each).prepared(call, effect.seconds) for each, call in effect.calls]
             return ask(asked, effect.enough)

@@ -8,7 +8,7 @@ from tests.core.simulator.schedule import Interrupted, delay_request
 from tests.core.simulator.timeline import IDLE, Idle
 
 from interlock._core.locks.release import held_by, hold_of
-from interlock._core.model.effects import NEVER, Batch, Listen, Wait
+from interlock._core.model.effects import NEVER, Listen, Wait
 from interlock._core.model.hold import Owner
 from interlock._core.objects.condition import Notify, WaitFor
 from interlock.errors import InterlockError
@@ -224,21 +224,18 @@ class Process:
         if isinstance(effect, Wait):
             self._wait(effect)
             return False
-        calls = effect.calls if isinstance(effect, Batch) else [effect]
-        timeout = self.client.session.patience
-        if not isinstance(effect, Batch):
-            timeout = min(timeout, max(effect.deadline - self.client.clock(), GRACE))
+        call: Any = effect
+        left = max(call.deadline - self.client.clock(), GRACE)
+        timeout = min(self.client.session.patience, left)
 
         def answer(outcome: Any) -> None:
-            replies = outcome if isinstance(outcome, list) else [outcome] * len(calls)
-            if isinstance(effect, Batch):
-                self._later(0, lambda: go(replies, None))
-            elif isinstance(replies[0], Exception):
-                self._later(0, lambda: go(None, replies[0]))
+            reply = outcome[0] if isinstance(outcome, list) else outcome
+            if isinstance(reply, Exception):
+                self._later(0, lambda: go(None, reply))
             else:
-                self._later(0, lambda: go(replies[0], None))
+                self._later(0, lambda: go(reply, None))
 
-        self._exchange = self.client.network.exchange(calls, timeout, answer, self.name, fault)
+        self._exchange = self.client.network.exchange([call], timeout, answer, self.name, fault)
         return False
 
     def _later(self, seconds: float, action: Callable[[], None]) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interlock._core.locks.base import Lock
-from interlock._core.model.forms import HOLE, Form, Spliced
+from interlock._core.model.forms import HOLE, MORE, Form, Spliced
 from interlock._core.model.names import fence_token, packed_text
 from interlock._core.model.tokens import EPOCH_BITS, WEAKER
 from interlock._core.scripts.locks import (
@@ -29,37 +29,24 @@ if TYPE_CHECKING:
     from interlock._core.scripts.replies import News
     from interlock._core.upkeep.session import Session
 
-_NO_FLOOR = "\1"
-"""Stands for the floor among the arguments of a `_FencedForm`."""
-
 
 class _FencedForm(Form):
     """A form with a second hole, for what the token must exceed."""
 
-    __slots__ = ("_end", "_lock", "_middle")
+    __slots__ = ("_lock",)
 
-    def __init__(self, lock: FencedLock, script: Any, *parts: Any) -> None:
-        super().__init__(script, *parts)
+    def __init__(self, lock: FencedLock, *parts: Any) -> None:
+        super().__init__(*parts)
         self._lock = lock
-        self._middle, _, self._end = self.tail.partition(packed_text(_NO_FLOOR))
 
     def of(self, hold: Hold) -> Eval[Any]:
-        call: Any = _Fenced()
+        call: Any = Spliced()
         call.script, call.form, call.hold = self.script, self, hold
         call.replication = None
-        call.floor = self._lock.floor()
-        floor = packed_text(str(call.floor))
-        call.packed = f"{self.head}{hold.packed}{self._middle}{floor}{self._end}".encode()
+        call.more = self._lock.floor()
+        floor = packed_text(str(call.more))
+        call.packed = f"{self.head}{hold.packed}{self.middle}{floor}{self.tail}".encode()
         return call  # type: ignore[no-any-return]
-
-
-class _Fenced(Spliced):
-    __slots__ = ("floor",)
-    floor: int
-
-    @property
-    def args(self) -> tuple[str | int, ...]:
-        return tuple([self.floor if each is _NO_FLOOR else each for each in super().args])
 
 
 class FencedLock(Lock):
@@ -78,18 +65,18 @@ class FencedLock(Lock):
         return max(last, epoch << EPOCH_BITS) if epoch else last
 
     def _entering(self, lease: float, depth: int) -> Form:
-        args = (milliseconds(lease), HOLE, depth, _NO_FLOOR, self._unit)
+        args = (milliseconds(lease), HOLE, depth, MORE, self._unit)
         return _FencedForm(self, FENCED_ACQUIRE, (self.key, self._counter), args)
 
     def _asking(self, lease: float, deaf: str) -> Form:
         keys = self._with_queue(self.key, self._counter)
-        args = (milliseconds(lease), HOLE, self.channel, self._unit, _NO_FLOOR, *deaf)
+        args = (milliseconds(lease), HOLE, self.channel, self._unit, MORE, *deaf)
         script = FENCED_ASK[self.session.publish]
         return _FencedForm(self, script, keys, args, self._spare())
 
     def _leaving(self, depth: int, how: str) -> Form:
         keys = self._with_queue(self.key, self._counter)
-        args = (HOLE, depth, self.channel, how, self._unit, _NO_FLOOR)
+        args = (HOLE, depth, self.channel, how, self._unit, MORE)
         script = FENCED_RELEASE[self.session.publish]
         return _FencedForm(self, script, keys, args, self._spare())
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from interlock._core.locks.base import PROMPT, Lock
 from interlock._core.model.effects import NEVER, Eval
-from interlock._core.model.forms import HOLE, Form, Spliced
+from interlock._core.model.forms import HOLE, MORE, Form, Spliced
 from interlock._core.model.hold import Hold
 from interlock._core.model.names import (
     GRANT,
@@ -67,11 +67,6 @@ if TYPE_CHECKING:
 DEEPEST, MOST_ENTRIES = 100, 1000
 """Entries of one reader, and of all, that a look names at most."""
 
-_ENTRY = "\1"
-"""Stands for the key of a reader's entry in a `_ReadForm`."""
-_ID = slice(5, -2)
-"""Where an id is in `Hold.packed`, if it is not longer than usual: its lease is below 3 s then."""
-
 
 class _ReadForm(Form):
     """A form with a second hole, for the key of the reader's entry.
@@ -82,26 +77,19 @@ class _ReadForm(Form):
         parts: as for a `Form`.
     """
 
-    __slots__ = ("_length", "_middle", "_start", "_writes", "entries")
+    __slots__ = ("_entries", "_writes")
 
     def __init__(self, lock: ReadLock, writes: str, *parts: Any) -> None:
         super().__init__(*parts)
-        self.entries, self._writes = lock.entries, writes
-        start, _, middle = self.head.partition(packed_text(_ENTRY))
-        usual = f"{lock.session.head}{'0' * 12}\r\n"
-        self._length = len(usual)
-        size = len(read_entry(lock.entries, usual[_ID], 1).encode())
-        self._start = f"{start}${size}\r\n{lock.entries}"
-        self._middle = f"{read_entry('', '', 1)}\r\n{middle}"
+        self._entries, self._writes = lock.entries, writes
 
     def of(self, hold: Hold) -> Eval[Any]:
-        call: Any = _Read()
-        packed = hold.packed
+        call: Any = Spliced()
         call.script, call.form, call.hold = self.script, self, hold
-        call.replication = call.packed = None
-        if len(packed) == self._length:  # else it is packed when it is sent
-            reader = packed[_ID]
-            call.packed = f"{self._start}{reader}{self._middle}{packed}{self.tail}".encode()
+        call.replication = None
+        call.more = read_entry(self._entries, hold.member, 1)
+        entry = packed_text(call.more)
+        call.packed = f"{self.head}{entry}{self.middle}{hold.packed}{self.tail}".encode()
         if self._writes:
             owner: Any = hold.owner()  # which acquires just now
             if self._writes in owner.table:
@@ -109,16 +97,6 @@ class _ReadForm(Form):
                 call = call.anew()
                 call.args = (*call.args, lock.written(hold))
         return call  # type: ignore[no-any-return]
-
-
-class _Read(Spliced):
-    __slots__ = ()
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        form: Any = self.form
-        entry = read_entry(form.entries, self.hold.holder, 1)
-        return tuple([entry if each is _ENTRY else each for each in form.keys])
 
 
 class _Side(Lock):
@@ -227,14 +205,14 @@ class ReadLock(_Side):
     kind = "read lock"
     shared = True
     side, asks, releases = READERS, READ_ASK, READ_RELEASE
-    own_keys = (_ENTRY,)
+    own_keys = (MORE,)
 
     def __init__(self, session: Session, name: str, key: str, *, reentrant: bool = True) -> None:
         super().__init__(session, name, key, reentrant=reentrant)
         self.renewed_with = self.place
 
     def _entering(self, lease: float, depth: int) -> Form:
-        keys = (self.key, _ENTRY, self.queue) if self.queue else (self.key, _ENTRY)
+        keys = (self.key, MORE, self.queue) if self.queue else (self.key, MORE)
         args = (milliseconds(lease), HOLE, depth)
         writes = self._writes if depth == 1 else ""
         return _ReadForm(self, writes, READ_ACQUIRE, keys, args, len(keys) - 2)

@@ -108,16 +108,6 @@ class Eval(Generic[R_co]):
         return self.script.decode((yield self))
 
 
-@dataclass(slots=True)
-class Batch:
-    """Run all *calls* in one write; the outcome of each is its decoded reply or an error."""
-
-    calls: Sequence[Eval[Any]]
-
-    def __iter__(self) -> Generator[Effect, Any, list[Any]]:
-        return decoded(self.calls, (yield self))
-
-
 def decoded(calls: Sequence[Eval[Any]], replies: Sequence[Any]) -> list[Any]:
     """Return the outcome of each call: its decoded reply, or the error in its place."""
     outcomes = list[Any]()
@@ -184,7 +174,7 @@ class RunOn:
         return (yield self)
 
 
-Effect: TypeAlias = "Eval[Any] | Batch | Listen | Wait | Gather | RunOn"
+Effect: TypeAlias = "Eval[Any] | Listen | Wait | Gather | RunOn"
 Op: TypeAlias = Generator[Effect, Any, R]
 
 

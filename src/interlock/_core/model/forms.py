@@ -17,8 +17,13 @@ if TYPE_CHECKING:
     from interlock._core.model.hold import Hold
     from interlock._core.model.replication import Replication
 
-HOLE = "\0"
-"""Stands for a holder id among the arguments of a `Form`; those of several holds stand in a row."""
+HOLE = "\ud800"
+"""Stands for a holder id among the arguments of a `Form`; those of several holds stand in a row.
+
+It is no valid text, so nothing of a user's is taken for it.
+"""
+MORE = "\ud801"
+"""Stands for what else differs from call to call, in the forms of some kinds."""
 
 
 class Form:
@@ -29,9 +34,12 @@ class Form:
         keys: its keys.
         args: its arguments, with a `HOLE` among them.
         spare: how many of the last keys may be left out: see `Eval`.
+
+    Attributes:
+        head, middle, tail: the packed command before, between and behind the holes.
     """
 
-    __slots__ = ("args", "head", "keys", "script", "spare", "tail")
+    __slots__ = ("args", "head", "keys", "middle", "script", "spare", "tail")
 
     def __init__(
         self,
@@ -42,10 +50,13 @@ class Form:
     ) -> None:
         self.script, self.keys, self.args, self.spare = script, keys, args, spare
         texts = ["EVALSHA", script.sha, len(keys), *keys, *args]
-        hole = args.index(HOLE) - len(args)
-        packed = "".join([packed_text(f"{each}") for each in texts[:hole]])
-        self.head = f"*{len(texts)}\r\n{packed}"
-        self.tail = "".join([packed_text(f"{each}") for each in args[hole:] if each is not HOLE])
+        pieces = [f"*{len(texts)}\r\n"]
+        for each in texts:
+            if each is HOLE or each is MORE:
+                pieces.append("")
+            else:
+                pieces[-1] += packed_text(f"{each}")
+        self.head, self.middle, self.tail = pieces[0], "".join(pieces[1:-1]), pieces[-1]
 
     def of(self, hold: Hold) -> Eval[Any]:
         """Return the call for *hold*."""
@@ -71,9 +82,10 @@ class Spliced:
     Its parts are needed only if the server does not know the script yet.
     """
 
-    __slots__ = ("form", "hold", "packed", "replication", "script")
+    __slots__ = ("form", "hold", "more", "packed", "replication", "script")
     form: Form
     hold: Hold
+    more: str | int
     packed: bytes | None
     script: Script[Any]
     replication: Replication | None
@@ -83,14 +95,15 @@ class Spliced:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The form's keys."""
-        return self.form.keys
+        """The form's keys, with the holes filled."""
+        return tuple([f"{self.more}" if each is MORE else each for each in self.form.keys])
 
     @property
     def args(self) -> tuple[str | int, ...]:
-        """The form's arguments, with the holders in place of the holes."""
+        """The form's arguments, with the holes filled."""
         members = iter([part.member for part in self.hold.parts or (self.hold,)])
-        return tuple([next(members) if each is HOLE else each for each in self.form.args])
+        args = [self.more if each is MORE else each for each in self.form.args]
+        return tuple([next(members) if each is HOLE else each for each in args])
 
     @property
     def spare_keys(self) -> int:

@@ -7,7 +7,7 @@ operator who breaks a hold leaves a note.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from interlock._core.model.effects import NEVER, Eval
@@ -17,14 +17,13 @@ from interlock._core.queue.places import TICK
 from interlock._core.scripts.locks import forced_note_read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from interlock.errors import LossReason
 
 
 BATCH = 100
 """Holds that one script renews."""
-N = TypeVar("N")
 
 
 def groups(holds: Sequence[Hold]) -> list[list[Hold]]:
@@ -51,26 +50,12 @@ def _what_happened(hold: Hold, answer: Any) -> str:
 class Renewal(NamedTuple):
     """A script of a round, the holds that it is for, and the time before it is sent.
 
-    It has the time itself: another turn may come before its answer.
+    It has the time itself: another turn may come before its answer. In a cluster all are for one key.
     """
 
     call: Eval[Any]
     holds: Sequence[Hold]
     sent_at: float
-
-    def by(self, owner: Callable[[str], N]) -> dict[N, Renewal]:
-        """Return its parts by what *owner* returns for their keys."""
-        places = dict[N, list[int]]()
-        for place, hold in enumerate(self.holds):
-            places.setdefault(owner(hold.lock.key), []).append(place)
-        if len(places) == 1:
-            return dict.fromkeys(places, self)
-        parts = {node: [self.holds[place] for place in some] for node, some in places.items()}
-        lease = float(self.call.args[0]) / 1000
-        return {
-            node: Renewal(group[0].lock.renewing(group, lease), group, self.sent_at)
-            for node, group in parts.items()
-        }
 
 
 class Watchdog:

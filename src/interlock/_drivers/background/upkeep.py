@@ -223,8 +223,8 @@ class Upkeep:
         for hold in work.dead:
             parts.setdefault(owner(hold.lock.key), Work([], [])).dead.append(hold)
         for renewal in work.renewals:
-            for node, part in renewal.by(owner).items():
-                parts.setdefault(node, Work([], [])).renewals.append(part)
+            node = owner(renewal.holds[0].lock.key)
+            parts.setdefault(node, Work([], [])).renewals.append(renewal)
         return parts
 
     def close(self, timeout: float) -> None:
