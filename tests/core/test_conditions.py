@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
+from tests.core import scripts_at
 
 from interlock._core.model.names import (
     condition_key,
@@ -13,9 +14,7 @@ from interlock._core.model.names import (
     lock_channel,
     read_write_channel,
     reader_coming,
-    waiting_channel,
     waiting_queue,
-    wake_channel,
 )
 from interlock._core.scripts import condition as scripts
 from interlock._core.scripts.read_write_lock import WRITE_ASK
@@ -29,30 +28,13 @@ HOLDER, NEXT = "a:000000000001", "a:000000000002"
 KINDS = ["lock", "fenced", "write"]
 
 
-class Server:
+class Server(scripts_at.Server):
     """What clients' scripts do at the server, one by one, with a lock of *kind*."""
 
     def __init__(self, client: redis.Redis, kind: str = "lock") -> None:
-        self.client, self.kind = client, kind
-        self.side = ":write" if kind == "write" else ""
-        self.channel = (read_write_channel if kind == "write" else lock_channel)(NAME)
-        self.queue_key = waiting_queue(self.channel)
-        self._listening = client.pubsub()
-
-    def listen(self, *clients: str) -> None:
-        """Subscribe as *clients* do whose waiters have places."""
-        channels = [wake_channel(self.channel, each) for each in clients]
-        self._listening.subscribe(self.channel, waiting_channel(self.channel), *channels)
-        self.heard()
-
-    def heard(self) -> list[tuple[str, str]]:
-        """Return the messages since the last call: whom they wake, or java; and the text."""
-        found = list[tuple[str, str]]()
-        while (message := self._listening.get_message(timeout=0.05)) is not None:
-            if message["type"] == "message":
-                client = message["channel"].decode().rpartition("}")[2][1:]
-                found.append((client or "java", message["data"].decode()))
-        return found
+        self.kind, self.side = kind, ":write" if kind == "write" else ""
+        channel = (read_write_channel if kind == "write" else lock_channel)(NAME)
+        super().__init__(client, waiting_queue(channel), channel)
 
     def hold(self, holder: str = HOLDER, depth: int = 1) -> str:
         """Let *holder* hold the lock; return its id there."""
@@ -71,25 +53,22 @@ class Server:
         keys += [reader_coming(NAME)] if self.kind == "write" else []
         args: list[Any] = [holder + self.side, self.channel, how, name + self.side + deaf]
         args += [0, 0] if self.kind == "fenced" else []
-        return self._run(scripts.WAITS[f"{self.kind}_release"], [*keys, self.queue_key], args)
+        return self.run(scripts.WAITS[f"{self.kind}_release"], [*keys, self.queue_key], *args)
 
     def notify(self, holder: str = HOLDER, count: int = 1, *, everyone: bool = False) -> Any:
         """Let *holder* notify."""
         args = [holder and holder + self.side, count, self.channel, *(["all"] if everyone else [])]
-        return self._run(scripts.NOTIFY, [NAME, KEY, self.queue_key], args)
+        return self.run(scripts.NOTIFY, [NAME, KEY, self.queue_key], *args)
 
     def leave(self, member: str = NEXT, how: str = "leave") -> Any:
         """Let *member* leave."""
         args = [member + self.side, 1, self.channel, how]
-        return self._run(scripts.NOTIFY, [NAME, KEY, self.queue_key], args)
+        return self.run(scripts.NOTIFY, [NAME, KEY, self.queue_key], *args)
 
     def look(self, *members: str) -> Any:
         """Let a client look for *members*."""
         text = scripts.LOOK_AT.text
         return self.client.eval(text, 1, KEY, *[each + self.side for each in members])
-
-    def _run(self, script: Any, keys: list[str], args: list[Any]) -> Any:
-        return self.client.eval(script["PUBLISH"].text, len(keys), *keys, *args)
 
     def stand(self, *members: str) -> None:
         """Let *members* stand in the condition, in this order."""
@@ -98,11 +77,6 @@ class Server:
     def row(self) -> list[str]:
         """Return who stands in the condition."""
         return [each.decode() for each in self.client.zrange(KEY, 0, -1)]
-
-    def queue(self) -> list[str]:
-        """Return who stands in the queue of the lock; who was granted it has a minus."""
-        members = self.client.zrange(self.queue_key, 0, -1, withscores=True)
-        return [f"{'-' if score < 0 else ''}{each.decode()}" for each, score in members]
 
     def holders(self) -> set[str]:
         """Return who holds the lock."""
@@ -121,7 +95,7 @@ def make(redis_client: redis.Redis) -> Iterator[Callable[[str], Server]]:
 
     yield new
     for each in made:
-        each._listening.close()
+        each.listening.close()
 
 
 @pytest.fixture
@@ -337,7 +311,7 @@ def test_where_it_may_not_ask_who_listens_all_are_woken(at: Server, redis_url: s
     with redis.Redis.from_url(redis_url, username="mute", password="x") as mute:
         other = Server(mute)
         assert other.notify() == 0
-        other._listening.close()
+        other.listening.close()
     at.client.execute_command("ACL", "DELUSER", "mute")
     assert not at.client.exists(KEY)
 

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.core import scripts_at
 
 from interlock._core.scripts.permits import (
     LEASED_ASK,
@@ -26,49 +27,33 @@ CLIENTS = {each: f"{each * 8}-0000-4000-8000-000000000000" for each in "ab"}
 GRANT, LEASE = 3000, 60_000
 
 
-class Leased:
+class Leased(scripts_at.Server):
     """What clients' scripts do at the server, one by one, with a leased semaphore of two permits."""
 
     def __init__(self, client: redis.Redis) -> None:
-        self.client, self.total = client, 2
-        self._listening = client.pubsub()
+        super().__init__(client, QUEUE, CHANNEL)
+        self.total = 2
 
-    def listen(self, *clients: str, java: bool = False) -> None:
-        """Subscribe as *clients* whose waiters stand in the queue do, and as Java does."""
-        waiting = [] if java else ["interlock_leased_waiting:{the name}"]
-        wakes = [f"interlock_leased_wake:{{the name}}:{CLIENTS[each]}" for each in clients]
-        self._listening.subscribe(CHANNEL, *waiting, *wakes)
-        self.heard()
-
-    def heard(self) -> list[tuple[str, str]]:
-        """Return the messages since the last call: whom it woke, and the text."""
-        found = list[tuple[str, str]]()
-        while (message := self._listening.get_message(timeout=0.05)) is not None:
-            if message["type"] == "message":
-                who = message["channel"].decode().rpartition("}")[2][1:2] or "java"
-                found.append((who, message["data"].decode()))
-        return found
+    def woken(self) -> list[tuple[str, str]]:
+        """Return what was heard since the last call, each client by its letter."""
+        return [(who if who == "java" else who[0], text) for who, text in self.heard()]
 
     def hold(self, client: str, number: int, n: int = 1, limit: int = 2) -> str:
         """Return the id of a hold of *n* permits; let *limit* be all there are."""
         self.total = limit
         return f"{CLIENTS[client]}:{number:012}" + (f"*{n}" if n > 1 else "")
 
-    def run(self, script: Any, *args: Any) -> Any:
-        """Run *script*."""
-        return self.client.eval(script["PUBLISH"].text, 3, NAME, PERMITS, QUEUE, *args)
-
     def acquire(self, who: str, lease: int = LEASE) -> Any:
         """Let *who* try, without a place."""
-        return self.run(LEASED_TRY, lease, who, CHANNEL, self.total, 0)
+        return self.run(LEASED_TRY, [NAME, PERMITS, QUEUE], lease, who, CHANNEL, self.total, 0)
 
     def ask(self, who: str) -> Any:
         """Let *who* ask for permits or a place."""
-        return self.run(LEASED_ASK, LEASE, who, CHANNEL, self.total, 0, "1")
+        return self.run(LEASED_ASK, [NAME, PERMITS, QUEUE], LEASE, who, CHANNEL, self.total, 0, "1")
 
     def release(self, who: str, *how: str) -> Any:
         """Let *who* give back what it has."""
-        return self.run(LEASED_RELEASE, who, CHANNEL, *how)
+        return self.run(LEASED_RELEASE, [NAME, PERMITS, QUEUE], who, CHANNEL, *how)
 
     def call(self, call: Any) -> Any:
         """Send *call*."""
@@ -81,12 +66,12 @@ def leased(redis_client: redis.Redis) -> Iterator[Leased]:
     redis_client.flushall()
     server = Leased(redis_client)
     yield server
-    server._listening.close()
+    server.listening.close()
 
 
 def test_expired_permits_come_back_and_their_client_loses_its_places(leased: Leased) -> None:
     """A permit that was not given back in time is free; its client's waiters go, and are told."""
-    leased.listen("a", "b")
+    leased.listen(CLIENTS["a"], CLIENTS["b"])
     late, other, next_one = leased.hold("a", 1, 2), leased.hold("a", 2), leased.hold("b", 3)
     assert leased.acquire(late, 500) is None
     assert leased.ask(other)[3] == 1
@@ -94,7 +79,7 @@ def test_expired_permits_come_back_and_their_client_loses_its_places(leased: Lea
     time.sleep(0.55)
     assert leased.ask(next_one) == [b"", b""]
     assert not leased.client.exists(QUEUE)
-    assert leased.heard() == [("a", "")]
+    assert leased.woken() == [("a", "")]
 
 
 def test_permits_end_with_their_number(leased: Leased) -> None:
@@ -121,18 +106,18 @@ def test_the_ids_are_made_of_the_holders(leased: Leased) -> None:
 
 def test_java_is_told_how_many_are_free(leased: Leased) -> None:
     """With nobody of ours in line a release tells the new number; of several, how many came back."""
-    leased.listen("a", java=True)
+    leased.listen(CLIENTS["a"], java=True)
     one, two = leased.hold("a", 1, 1, 5), leased.hold("a", 2, 3, 5)
     leased.acquire(one)
     leased.acquire(two)
     leased.release(one)
     leased.release(two)
-    assert leased.heard() == [("java", "2"), ("java", "3")]
+    assert leased.woken() == [("java", "2"), ("java", "3")]
 
 
 def test_every_second_release_is_javas(leased: Leased) -> None:
     """Who was let in by a release leaves permits free for Java, and tells the first to look."""
-    leased.listen("a", "b")
+    leased.listen(CLIENTS["a"], CLIENTS["b"])
     other = leased.client.pubsub()
     other.subscribe(CHANNEL)
     while other.get_message(timeout=0.05):
@@ -142,17 +127,17 @@ def test_every_second_release_is_javas(leased: Leased) -> None:
     leased.ask(waits)
     leased.release(held)
     leased.ask(last)
-    leased.heard()
+    leased.woken()
     assert leased.release(waits, "1") == 1
     assert leased.client.zcard(PERMITS) == 0
     assert leased.client.zrange(QUEUE, 0, -1) == [last.encode()]
-    assert leased.heard() == [("java", "2"), ("b", last.partition(":")[2])]
+    assert leased.woken() == [("java", "2"), ("b", last.partition(":")[2])]
     other.close()
 
 
 def test_a_permit_of_anybody_is_given_back_by_its_id(leased: Leased) -> None:
     """Java's permits, too; the next one of ours is served by a message, also the breaker's own."""
-    leased.listen("a")
+    leased.listen(CLIENTS["a"])
     java = bytes(range(16))
     leased.client.set(NAME, 0)
     leased.client.zadd(PERMITS, {java: 922337203685477})
@@ -161,7 +146,7 @@ def test_a_permit_of_anybody_is_given_back_by_its_id(leased: Leased) -> None:
     assert [leased.release(java.hex(), "-") for _ in range(2)] == [1, None]
     [(_, end)] = leased.client.zrange(PERMITS, 0, -1, withscores=True)
     assert end <= leased.client.time()[0] * 1000 + GRANT + 1000
-    assert [who for who, _ in leased.heard()] == ["a"]
+    assert [who for who, _ in leased.woken()] == ["a"]
 
 
 def test_a_semaphore_that_ends_outlasts_its_permits(leased: Leased) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.core import scripts_at
 
 from interlock._core.scripts.read_write_lock import (
     READ_ASK,
@@ -29,29 +30,11 @@ def entry(reader: str, number: int = 1) -> str:
     return f"{{{NAME}}}:{reader}:rwlock_timeout:{number}"
 
 
-class Server:
-    """What a client's scripts do at the server, one by one; its clients listen or do not."""
+class Server(scripts_at.Server):
+    """What a client's scripts do at the server, one by one."""
 
     def __init__(self, client: redis.Redis) -> None:
-        self.client = client
-        self._listening = client.pubsub()
-
-    def listen(self, *clients: str, java: bool = False) -> None:
-        """Subscribe as *clients* whose waiters stand in the queue do, and as Java does."""
-        channels = [f"interlock_rw_wake:{{{NAME}}}:{each}" for each in clients]
-        self._listening.subscribe(CHANNEL, *([] if java else [f"interlock_rw_waiting:{{{NAME}}}"]))
-        if channels:
-            self._listening.subscribe(*channels)
-        self.heard()
-
-    def heard(self) -> list[tuple[str, str]]:
-        """Return the messages since the last call: channel and text."""
-        found = list[tuple[str, str]]()
-        while (message := self._listening.get_message(timeout=0.05)) is not None:
-            if message["type"] == "message":
-                channel = message["channel"].decode()
-                found.append((channel.rpartition("}")[2][1:] or "java", message["data"].decode()))
-        return found
+        super().__init__(client, QUEUE, CHANNEL)
 
     def holds(self, *holders: str, lease: int = 60_000, mode: str = "") -> None:
         """Let *holders* be in; readers have entries."""
@@ -75,11 +58,6 @@ class Server:
         found = self.client.hgetall(NAME)
         return {each.decode(): int(found[each]) for each in found if each != b"mode"}
 
-    def queue(self) -> list[str]:
-        """Return who stands in the queue, in order; who was let in has a minus."""
-        members = self.client.zrange(QUEUE, 0, -1, withscores=True)
-        return [f"{'-' if score < 0 else ''}{each.decode()}" for each, score in members]
-
     def ask(self, holder: str, *named: str, lease: int = 30_000) -> Any:
         """Let *holder* ask; each of *named* is a reader, whose next entry is given."""
         seen = dict.fromkeys(named, 0)
@@ -89,16 +67,15 @@ class Server:
             others.append(entry(each, seen[each]))
         writes = holder.endswith(":write")
         keys = [NAME, *([] if writes else [entry(holder)]), COMING, QUEUE, *others]
-        script = (WRITE_ASK if writes else READ_ASK)["PUBLISH"].text
         args = [lease, holder, CHANNEL, "", "", "", *named]
-        return self.client.eval(script, len(keys), *keys, *args)
+        return self.run(WRITE_ASK if writes else READ_ASK, keys, *args)
 
     def release(self, holder: str, depth: int = 0, how: str = "") -> Any:
         """Let *holder* go down to *depth*."""
         writes = holder.endswith(":write")
         keys = [NAME, *([] if writes else [entry(holder)]), COMING, QUEUE]
-        script = (WRITE_RELEASE if writes else READ_RELEASE)["PUBLISH"].text
-        return self.client.eval(script, len(keys), *keys, holder, depth, CHANNEL, how)
+        script = WRITE_RELEASE if writes else READ_RELEASE
+        return self.run(script, keys, holder, depth, CHANNEL, how)
 
     def calls(self, command: str) -> int:
         """Return how often *command* was called."""
@@ -112,7 +89,7 @@ def at(redis_client: redis.Redis) -> Iterator[Server]:
     redis_client.flushall()
     server = Server(redis_client)
     yield server
-    server._listening.close()
+    server.listening.close()
 
 
 @pytest.mark.parametrize("count", [499, 508, 5_000])

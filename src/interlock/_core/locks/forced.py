@@ -35,11 +35,7 @@ def _by_its_class(kind: Callable[[Session, str, str], Lock]) -> Break:
 
 
 def _election(session: Session, name: str, key: str) -> Election:
-    return Election(session, name, key, None, _no_process)
-
-
-def _no_process() -> tuple[str, int]:
-    return "", 0  # an operator is no candidate
+    return Election(session, name, key, None, lambda: ("", 0))  # an operator is no candidate
 
 
 lock = _by_its_class(Lock)

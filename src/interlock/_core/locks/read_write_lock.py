@@ -27,12 +27,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from interlock._core.locks.base import PROMPT, Lock
 from interlock._core.model.effects import NEVER, Eval
 from interlock._core.model.forms import HOLE, MORE, Form, Spliced
-from interlock._core.model.hold import Hold
 from interlock._core.model.names import (
     GRANT,
     KEEP,
     WRITES,
-    draw,
     packed_text,
     read_entries,
     read_entry,
@@ -59,7 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from interlock._core.model.effects import Op, Script
-    from interlock._core.model.hold import Owner
+    from interlock._core.model.hold import Hold, Owner
     from interlock._core.scripts.locks import LockStatus
     from interlock._core.scripts.replies import News
     from interlock._core.upkeep.session import Session
@@ -262,10 +260,6 @@ class WriteLock(_Side):
                 "release that first, or take the write lock from the start",
                 name=self.name,
             )
-        session, lasts = self.session, self._lasts
-        if lease is None and lasts >= GRANT:
-            packed = f"{session.write_head}{draw()}{WRITES}\r\n"
-            return Hold().of(self, owner.reference, packed, lasts, True)
         hold = super().new_hold(owner, lease)
-        hold.packed = packed_text(f"{hold.holder}{WRITES}")
+        hold.packed = packed_text(f"{hold.member}{WRITES}")
         return hold

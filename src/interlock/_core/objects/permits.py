@@ -168,14 +168,13 @@ class Permits(Lock):
     def call(self, hold: Hold, lease: float, depth: int) -> Eval[Any]:
         """Return the script by which *hold* gets permits, unless somebody waits."""
         del depth
-        which = "try", lease
-        form = self._forms.get(which)
-        if form is None:
-            args = milliseconds(lease), HOLE, self.channel, *self._more()
-            form = self._keep(which, self._form(self.tries, *args))
+        form = self._made(self._trying, lease)
         if hold.renewed:
             self._enter = form
         return form.of(hold)
+
+    def _trying(self, lease: float) -> Form:
+        return self._form(self.tries, milliseconds(lease), HOLE, self.channel, *self._more())
 
     def _asking(self, lease: float, deaf: str) -> Form:
         args = milliseconds(lease), HOLE, self.channel, *self._more(), "1"
