@@ -6,11 +6,7 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-import pytest
-from tests.objects.awaited import until
 from tests.support.proxy import FaultProxy
-
-from interlock.errors import HoldLostError
 
 if TYPE_CHECKING:
     from tests.composite.table import Table
@@ -49,17 +45,3 @@ async def test_validity(table: Table) -> None:
     for server in table.servers:
         assert 7_100_000 < int(str(server.execute("PTTL", "name"))) <= 7_200_000
     await owner.do(lock.release)
-
-
-async def test_a_release_finds_the_loss(table: Table) -> None:
-    """A re-entry asks no server; the last release finds the quorum gone, and frees the rest."""
-    clients, others = table.clients(), table.clients()
-    lock, owner, other = table.red(clients), table.owner(), table.owner()
-    await owner.do(lock.acquire)
-    for client in others[:2]:
-        await other.do(client.lock("name").force_release)
-    assert await owner.do(lock.acquire)
-    await owner.do(lock.release)
-    with pytest.raises(HoldLostError):
-        await owner.do(lock.release)
-    await until(lambda: table.stored() == [[], [], []], 10, "all are free")

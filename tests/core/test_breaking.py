@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,7 +24,7 @@ from interlock._core.model.names import (
 from interlock.cli import main
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import redis
     from tests.support.faults import Matcher
@@ -49,34 +48,11 @@ def client(redis_url: str) -> Iterator[Client]:
         yield made
 
 
-def _have(url: str, factory: str, pipe: Any) -> None:
-    with connect(url) as client:
-        lock = make(client, factory, NAME)
-        pipe.send("ready")
-        pipe.recv()
-        with lock as hold:
-            _tell(pipe, hold)
-
-
-def _tell(pipe: Any, hold: Any) -> None:
-    pipe.send((time.monotonic(), hold.holder))  # the clock of all processes
-    pipe.recv()
-
-
-@contextlib.contextmanager
-def process(url: str, factory: str) -> Generator[Any]:
-    """Run a process that when told acquires the lock, sends when and as whom, and then releases it."""
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    child = context.Process(target=_have, args=(url, factory, there))
-    child.start()
-    assert here.recv() == "ready"
-    try:
-        yield here
-    finally:
-        here.send(None)
-        child.join(20)
-    assert child.exitcode == 0
+def _have(lock: Any, got: SimpleQueue[tuple[float, str]], leave: threading.Event) -> None:
+    """Acquire *lock*, tell when and as whom, and release it when told."""
+    with lock as hold:
+        got.put((time.monotonic(), hold.holder))
+        assert leave.wait(20)
 
 
 def _by_command(client: Client, holder: str, factory: str, url: str) -> bool:
@@ -125,38 +101,42 @@ class Victim:
 @pytest.mark.parametrize("factory", ["lock", "fenced_lock", "spin_lock"])
 @pytest.mark.parametrize("way", WAYS)
 def test_who_waits_has_the_lock_soon(
-    way: Any, factory: str, client: Client, redis_url: str, redis_client: redis.Redis
+    way: Any,
+    factory: str,
+    client: Client,
+    redis_url: str,
+    redis_client: redis.Redis,
+    pool: ThreadPoolExecutor,
 ) -> None:
     """The mark of a victim that was granted the lock goes too, so that its client keeps its places."""
     lock: Any = make(client, factory, NAME)
-    stands = factory != "spin_lock"
+    stands, got, leave = factory != "spin_lock", SimpleQueue[Any](), threading.Event()
 
     def members() -> list[tuple[bytes, float]]:
         found: Any = redis_client.zrange(QUEUE, 0, -1, withscores=True)
         return list(found)
 
-    with connect(redis_url) as operator, process(redis_url, factory) as pipe:
+    with connect(redis_url) as operator, connect(redis_url) as third:
         first = operator.lock(NAME)
         victim = Victim(lock, first, lambda: len(members()) == 1 or not stands)
         marks = [(victim.hold.holder.encode(), True)] if stands else []
         assert [(member, score < 0) for member, score in members()] == marks
-        pipe.send("acquire")
-        wait_until(lambda: pipe.poll() or len(members()) == 2 or not stands, 20, "it waits")
+        theirs = pool.submit(_have, make(third, factory, NAME), got, leave)
+        wait_until(lambda: len(members()) == 2 or not stands, 20, "it waits")
         time.sleep(0 if stands else 2)  # nothing shows that it tries
-        own = threading.Thread(target=_use, args=[lock])
-        own.start()
+        own = pool.submit(_use, lock)
         wait_until(lambda: len(members()) == 3 or not stands, 10, "the victim's client waits")
-        began = time.monotonic()
         assert way(operator, victim.hold.holder, factory, redis_url)
-        assert pipe.poll(5)
-        at, holder = pipe.recv()
-        assert at - began < SOON
+        ended = time.monotonic()  # a command may take long to start
+        at, holder = got.get(timeout=5)
+        assert at - ended < SOON
         if stands:
             front, last = members()
             assert (front[0], front[1] < 0, last[1] < 0) == (holder.encode(), True, False)
+        leave.set()
         victim.end()
-    own.join(20)
-    assert not own.is_alive()
+        theirs.result(20)
+        own.result(20)
     assert ("stuck" in victim.told) == (not way.__name__.startswith("_all"))
     assert not redis_client.exists(NAME, QUEUE, forced_note(NAME, victim.hold.holder))
 

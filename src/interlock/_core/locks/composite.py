@@ -82,8 +82,7 @@ class CompositeHold(Hold):
 
     @property
     def released(self) -> bool:
-        """Whether it is over, whatever its parts are."""
-        return self._over is ENDED
+        return self._over is ENDED  # whatever its parts are
 
     @_of_parts
     def valid_until(self) -> float:
@@ -193,6 +192,7 @@ class Composite(Lock):
         self.needed, self.spare = needed, len(self.members) - needed
         self.reentrant = all(member.reentrant for member in self.members)
         self.token_source = None
+        self._forms = {}
 
     def renewing(self, group: Sequence[Hold], lease: float) -> Any:
         """Return None: each part has a renewal of its own."""
@@ -516,14 +516,6 @@ class ReleaseAll(Release):
                 step.give_up()
                 failures.append(outcome)
         return failures
-
-    def give_up(self) -> None:
-        """Carry it through without the caller."""
-        hold, entry = self.hold, self._entry
-        if entry is None and self._before > 1 and len(hold.entries) >= self._before:
-            entry = last_by_hand(hold.entries)
-        if (hold.leave(entry) or not hold.entries) and not hold.released:
-            hold.lock.session.give_up(hold)
 
 
 class ExtendAll(Extend):

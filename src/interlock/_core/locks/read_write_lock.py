@@ -27,10 +27,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from interlock._core.locks.base import PROMPT, Lock
 from interlock._core.model.effects import NEVER, Eval
 from interlock._core.model.forms import HOLE, MORE, Form, Spliced
+from interlock._core.model.hold import Hold
 from interlock._core.model.names import (
     GRANT,
     KEEP,
     WRITES,
+    draw,
     packed_text,
     read_entries,
     read_entry,
@@ -57,13 +59,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from interlock._core.model.effects import Op, Script
-    from interlock._core.model.hold import Hold, Owner
+    from interlock._core.model.hold import Owner
     from interlock._core.scripts.locks import LockStatus
     from interlock._core.scripts.replies import News
     from interlock._core.upkeep.session import Session
 
 DEEPEST, MOST_ENTRIES = 100, 1000
 """Entries of one reader, and of all, that a look names at most."""
+_FIRST = read_entry("", "", 1)
+"""What the key of a reader's first entry ends with."""
 
 
 class _ReadForm(Form):
@@ -85,7 +89,7 @@ class _ReadForm(Form):
         call: Any = Spliced()
         call.script, call.form, call.hold = self.script, self, hold
         call.replication = None
-        call.more = read_entry(self._entries, hold.member, 1)
+        call.more = f"{self._entries}{hold.member}{_FIRST}"
         entry = packed_text(call.more)
         call.packed = f"{self.head}{entry}{self.middle}{hold.packed}{self.tail}".encode()
         if self._writes:
@@ -166,10 +170,6 @@ class _Side(Lock):
         """Return the id of the write hold that the owner of *hold* has, if this is a reader's."""
         del hold
         return ""
-
-    def forced(self, holder: str) -> Eval[Any]:
-        side = self.owning(holder.encode())
-        return super().forced(holder) if side is self else side.forced(holder)
 
     def victims(self) -> Op[list[str]]:
         """Return who loses it if this side is freed: the writer last, with what that reads."""
@@ -260,6 +260,10 @@ class WriteLock(_Side):
                 "release that first, or take the write lock from the start",
                 name=self.name,
             )
+        session, lasts = self.session, self._lasts
+        if lease is None and lasts >= GRANT:
+            packed = f"{session.write_head}{draw()}{WRITES}\r\n"
+            return Hold().of(self, owner.reference, packed, lasts, True)
         hold = super().new_hold(owner, lease)
         hold.packed = packed_text(f"{hold.member}{WRITES}")
         return hold

@@ -168,8 +168,7 @@ class Release(Step[None]):
         entry = self._entry
         if entry is None and self._before > 1 and len(hold.entries) >= self._before:
             entry = last_by_hand(hold.entries)
-        # Without entries, but not PENDING: its release was under way.
-        if (hold.leave(entry) or not hold.entries) and hold.over is None and hold.valid_until:
+        if (hold.leave(entry) or not hold.entries) and not hold.released:
             hold.lock.session.give_up(hold)
 
 
@@ -275,7 +274,7 @@ def break_holds(lock: Lock, holder: str | None = None, reason: str = "") -> Op[b
         found = [holder] if holder in (yield from lock.status()).holders else []
     freed = False
     for each in found:
-        call = lock.forced(each)
+        call = lock.owning(each.encode()).forced(each)
         freed = (yield from break_one(lock.session, lock.key, each, reason, call)) or freed
     if freed:
         lock.session.events.force_released(lock.name, lock.kind, holder or "", reason)

@@ -249,6 +249,11 @@ class Hold:
         if until > self.valid_until:  # noqa: PLR1730 - faster than `max`
             self.valid_until = until
 
+    @property
+    def released(self) -> bool:
+        """Whether nothing is left to release: it is over, or still being acquired."""
+        return self.over is not None or not self.valid_until
+
     def unsure(self) -> bool:
         """Return whether the server may have something of it."""
         return bool(self.valid_until or self.asking or self.resent or self.place is not None)

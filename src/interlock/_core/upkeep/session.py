@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock._core.model.effects import GRACE, NEVER, Wait
 from interlock._core.model.hold import ENDED, LOST, Claim, Hold
-from interlock._core.model.names import GRANT, check_one_slot, draw, packed_text
+from interlock._core.model.names import GRANT, WRITES, check_one_slot, draw, packed_text
 from interlock._core.model.tokens import Tokens
 from interlock._core.queue.places import Queues, nobody
 from interlock._core.upkeep.garbage import Garbage
@@ -114,6 +114,7 @@ class Session:
         replicas: the policy for replicas; None if they are not asked.
         tokens: the largest that are known of fenced locks.
         head: what the ids of its holds begin with, as arguments of commands.
+        write_head: the same for those of writers.
         recent: when what was released lately; see `resend`.
         resent_at: when that was done last.
         live: all holds that have not ended, from before the first command on.
@@ -138,6 +139,7 @@ class Session:
         """Begin with nothing, as a client of its own; in a forked child for the second time."""
         self.client_id = client_id
         self.head = packed_text(f"{client_id}:{'0' * 12}")[:-14]
+        self.write_head = packed_text(f"{client_id}:{'0' * 12}{WRITES}")[: -14 - len(WRITES)]
         self.live: dict[Hold, None] = {}
         self.calls: dict[Call, None] = {}
         self.recent: deque[tuple[float, Lock, str]] = deque(maxlen=MOST_RECENT)
