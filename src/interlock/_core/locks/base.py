@@ -38,18 +38,8 @@ from interlock._core.model.names import (
 from interlock._core.model.replication import Replication
 from interlock._core.queue.places import Line, nobody
 from interlock._core.queue.waiting import waiting
-from interlock._core.scripts.locks import (
-    ACQUIRE,
-    ASK,
-    GIVE,
-    RELEASE,
-    RENEW,
-    Grant,
-    forced_note_read,
-    lock_query,
-    lock_renew,
-    milliseconds,
-)
+from interlock._core.scripts import locks as scripts
+from interlock._core.scripts.locks import Grant, milliseconds
 from interlock._core.scripts.replies import News, Refusal, is_grant
 from interlock.errors import InterlockError, ReentryError
 
@@ -137,16 +127,16 @@ class Lock:
     # The commands. A kind with other scripts has its own forms.
 
     def _entering(self, lease: float, depth: int) -> Form:
-        return Form(ACQUIRE, (self.key,), (milliseconds(lease), HOLE, depth))
+        return Form(scripts.ACQUIRE, (self.key,), (milliseconds(lease), HOLE, depth))
 
     def _asking(self, lease: float, deaf: str) -> Form:
-        script, keys = ASK[self.session.publish], (self.key, self.queue)
+        script, keys = scripts.ASK[self.session.publish], (self.key, self.queue)
         args = (milliseconds(lease), HOLE, self.channel, *deaf)
         return Form(script, keys, args, self._spare())
 
     def _leaving(self, depth: int, how: str) -> Form:
         args: tuple[str | int, ...] = (HOLE, depth, self.channel, *([how] if how else []))
-        return Form(RELEASE[self.publish], self._with_queue(self.key), args, self._spare())
+        return Form(scripts.RELEASE[self.publish], self._with_queue(self.key), args, self._spare())
 
     def _with_queue(self, *keys: str) -> tuple[str, ...]:
         return (*keys, self.queue) if self._spare() else keys
@@ -183,7 +173,7 @@ class Lock:
     def give(self, holder: str, successor: str, lease: float) -> Eval[bool]:
         """Return the script by which *successor* takes the place of *holder*."""
         args = (holder, successor, milliseconds(lease))
-        return Eval(GIVE, self._with_queue(self.key), args, spare_keys=self._spare())
+        return Eval(scripts.GIVE, self._with_queue(self.key), args, spare_keys=self._spare())
 
     def _made(self, make: Callable[..., Form], *args: object) -> Form:
         """Return the form that *make*, a method of this lock, makes of *args*; a few are kept."""
@@ -308,11 +298,11 @@ class Lock:
         """Return the script that keeps *group* for *lease* seconds; its first hold is of this lock."""
         if len(group) > 1:
             keys, holders = [hold.lock.key for hold in group], [hold.holder for hold in group]
-            return lock_renew(keys, lease, holders)
+            return scripts.lock_renew(keys, lease, holders)
         return self._made(self._renewing, lease).of(group[0])
 
     def _renewing(self, lease: float) -> Form:
-        return Form(RENEW, (self.key,), (milliseconds(lease), HOLE))
+        return Form(scripts.RENEW, (self.key,), (milliseconds(lease), HOLE))
 
     def owning(self, number: bytes) -> Lock:
         """Return the lock that a hold with *number* is of; messages are for both sides of one."""
@@ -321,7 +311,7 @@ class Lock:
 
     def state(self) -> Eval[LockStatus]:
         """Return the script that tells who holds it."""
-        return lock_query(self.key)
+        return scripts.lock_query(self.key)
 
     def query(self) -> Eval[LockStatus]:
         """Return the script that tells who keeps others from it, to be answered at once."""
@@ -363,7 +353,7 @@ class Lock:
             session.watchdog.lose(hold, hold.expiry_reason())
             return
         if session.options.card:
-            call = forced_note_read(forced_note(self.key, hold.holder))
+            call = scripts.forced_note_read(forced_note(self.key, hold.holder))
             try:
                 answer = call.script.decode((yield call))
             except InterlockError as error:

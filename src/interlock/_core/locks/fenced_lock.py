@@ -15,13 +15,8 @@ from interlock._core.locks.base import Lock
 from interlock._core.model.forms import HOLE, MORE, Form, Spliced
 from interlock._core.model.names import fence_token, packed_text
 from interlock._core.model.tokens import EPOCH_BITS, WEAKER
-from interlock._core.scripts.locks import (
-    FENCED_ACQUIRE,
-    FENCED_ASK,
-    FENCED_RELEASE,
-    Grant,
-    milliseconds,
-)
+from interlock._core.scripts import locks as scripts
+from interlock._core.scripts.locks import Grant, milliseconds
 
 if TYPE_CHECKING:
     from interlock._core.model.effects import Eval, Op
@@ -66,18 +61,18 @@ class FencedLock(Lock):
 
     def _entering(self, lease: float, depth: int) -> Form:
         args = (milliseconds(lease), HOLE, depth, MORE, self._unit)
-        return _FencedForm(self, FENCED_ACQUIRE, (self.key, self._counter), args)
+        return _FencedForm(self, scripts.FENCED_ACQUIRE, (self.key, self._counter), args)
 
     def _asking(self, lease: float, deaf: str) -> Form:
         keys = self._with_queue(self.key, self._counter)
         args = (milliseconds(lease), HOLE, self.channel, self._unit, MORE, *deaf)
-        script = FENCED_ASK[self.session.publish]
+        script = scripts.FENCED_ASK[self.session.publish]
         return _FencedForm(self, script, keys, args, self._spare())
 
     def _leaving(self, depth: int, how: str) -> Form:
         keys = self._with_queue(self.key, self._counter)
         args = (HOLE, depth, self.channel, how, self._unit, MORE)
-        script = FENCED_RELEASE[self.session.publish]
+        script = scripts.FENCED_RELEASE[self.session.publish]
         return _FencedForm(self, script, keys, args, self._spare())
 
     def attempt(self, hold: Hold, until: float, failure: Exception | None) -> Op[Any]:

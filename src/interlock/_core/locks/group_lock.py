@@ -23,12 +23,7 @@ from interlock._core.model import highway_hash
 from interlock._core.model.forms import HOLE, Form
 from interlock._core.model.hold import Hold
 from interlock._core.queue.places import DEAF, POLL, Line
-from interlock._core.scripts.group_lock import (
-    GROUP_ACQUIRE,
-    GROUP_RELEASE,
-    group_lock_query,
-    group_lock_renew,
-)
+from interlock._core.scripts import group_lock as scripts
 from interlock._core.scripts.locks import milliseconds
 from interlock._core.scripts.replies import LOOK
 from interlock.errors import ReentryError
@@ -91,18 +86,20 @@ class GroupLock(Lock):
 
     def _entering(self, lease: float, depth: int) -> Form:
         args: tuple[str | int, ...] = (milliseconds(lease), HOLE, depth, *self._fields)
-        return Form(GROUP_ACQUIRE, (self.key,), args)
+        return Form(scripts.GROUP_ACQUIRE, (self.key,), args)
 
     def _leaving(self, depth: int, how: str) -> Form:
         args: tuple[str | int, ...] = (HOLE, depth, self.channel, how, *self._fields)
-        return Form(GROUP_RELEASE[self.publish], (self.key,), args)
+        return Form(scripts.GROUP_RELEASE[self.publish], (self.key,), args)
 
     def renewing(self, group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
-        return group_lock_renew(self.key, lease, [hold.holder for hold in group], self._fields)
+        return scripts.group_lock_renew(
+            self.key, lease, [hold.holder for hold in group], self._fields
+        )
 
     def state(self) -> Eval[LockStatus]:
         """Return the script that tells who holds some of the values; the depth 0 means not all."""
-        return group_lock_query(self.key, self._fields)
+        return scripts.group_lock_query(self.key, self._fields)
 
     # The steps of an acquire.
 

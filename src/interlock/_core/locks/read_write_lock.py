@@ -39,20 +39,8 @@ from interlock._core.model.names import (
     read_write_channel,
     reader_coming,
 )
+from interlock._core.scripts import read_write_lock as scripts
 from interlock._core.scripts.locks import milliseconds
-from interlock._core.scripts.read_write_lock import (
-    BOTH,
-    READ_ACQUIRE,
-    READ_ASK,
-    READ_RELEASE,
-    READ_RENEW,
-    READERS,
-    WRITE_ACQUIRE,
-    WRITE_ASK,
-    WRITE_RELEASE,
-    WRITER,
-    read_write_lock_query,
-)
 from interlock.errors import UpgradeError
 
 if TYPE_CHECKING:
@@ -118,7 +106,7 @@ class _Side(Lock):
         place = f"{id(session)}:{key}"
         self._reads, self._writes = f"read {place}", f"write {place}"
         super().__init__(session, name, key, reentrant=reentrant)
-        self.place = self._reads if self.side == READERS else self._writes
+        self.place = self._reads if self.side == scripts.READERS else self._writes
 
     def _with_queue(self, *keys: str) -> tuple[str, ...]:
         return (*keys, self._coming, self.queue) if self.queue else keys
@@ -173,18 +161,20 @@ class _Side(Lock):
 
     def victims(self) -> Op[list[str]]:
         """Return who loses it if this side is freed: the writer last, with what that reads."""
-        call = read_write_lock_query(self.key, BOTH)
+        call = scripts.read_write_lock_query(self.key, scripts.BOTH)
         found = (yield from self.session.persist(call, NEVER)).holders
         writer = {holder for holder in found if holder.endswith(WRITES)}
-        mine = bool(writer) == (self.side == WRITER)
+        mine = bool(writer) == (self.side == scripts.WRITER)
         return sorted(found, key=writer.__contains__) if mine else []
 
     def state(self) -> Eval[LockStatus]:
-        return read_write_lock_query(self.key, self.side)
+        return scripts.read_write_lock_query(self.key, self.side)
 
     def query(self) -> Eval[LockStatus]:
         """Return the script that tells who holds either side, to be answered within one round trip."""
-        return read_write_lock_query(self.key, BOTH, deadline=self.session.clock() + PROMPT)
+        return scripts.read_write_lock_query(
+            self.key, scripts.BOTH, deadline=self.session.clock() + PROMPT
+        )
 
     def owning(self, number: bytes) -> Lock:
         """Return the side that a hold with *number* is of."""
@@ -192,7 +182,7 @@ class _Side(Lock):
         return self if isinstance(self, kind) else kind(self.session, self.name, self.key)
 
     def excludes(self, hold: Any) -> bool:
-        if self.side == READERS:
+        if self.side == scripts.READERS:
             return getattr(hold.lock, "place", "") == self._writes
         return getattr(hold.lock, "place", "") in (self._reads, self._writes)
 
@@ -202,7 +192,7 @@ class ReadLock(_Side):
 
     kind = "read lock"
     shared = True
-    side, asks, releases = READERS, READ_ASK, READ_RELEASE
+    side, asks, releases = scripts.READERS, scripts.READ_ASK, scripts.READ_RELEASE
     own_keys = (MORE,)
 
     def __init__(self, session: Session, name: str, key: str, *, reentrant: bool = True) -> None:
@@ -213,7 +203,7 @@ class ReadLock(_Side):
         keys = (self.key, MORE, self.queue) if self.queue else (self.key, MORE)
         args = (milliseconds(lease), HOLE, depth)
         writes = self._writes if depth == 1 else ""
-        return _ReadForm(self, writes, READ_ACQUIRE, keys, args, len(keys) - 2)
+        return _ReadForm(self, writes, scripts.READ_ACQUIRE, keys, args, len(keys) - 2)
 
     def _form(self, *parts: Any) -> Form:
         return _ReadForm(self, "", *parts)
@@ -235,7 +225,7 @@ class ReadLock(_Side):
         keys = [self.key, *[read_entry(self.entries, holder, 1) for holder in holders]]
         queue = [self.queue] if self.queue else []
         args: tuple[str | int, ...] = (milliseconds(lease), *holders)
-        return Eval(READ_RENEW, (*keys, *queue), args, spare_keys=len(queue))
+        return Eval(scripts.READ_RENEW, (*keys, *queue), args, spare_keys=len(queue))
 
     def written(self, hold: Hold) -> str:
         owner = hold.owner()
@@ -247,10 +237,10 @@ class WriteLock(_Side):
     """The side that one owner holds alone: no other owner has either side then."""
 
     kind = "write lock"
-    side, asks, releases = WRITER, WRITE_ASK, WRITE_RELEASE
+    side, asks, releases = scripts.WRITER, scripts.WRITE_ASK, scripts.WRITE_RELEASE
 
     def _entering(self, lease: float, depth: int) -> Form:
-        return Form(WRITE_ACQUIRE, (self.key,), (milliseconds(lease), HOLE, depth))
+        return Form(scripts.WRITE_ACQUIRE, (self.key,), (milliseconds(lease), HOLE, depth))
 
     def new_hold(self, owner: Owner, lease: float | None) -> Hold:
         found = owner.table.get(self._reads)
