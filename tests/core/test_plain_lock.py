@@ -18,6 +18,7 @@ from tests.support.patience import wait_until
 
 import interlock
 import interlock.asyncio
+from interlock._core.model.highway_hash import field
 from interlock._drivers.flow import current_owner
 from interlock.errors import NotHeldError
 from interlock.sync.lock import adopt
@@ -164,6 +165,17 @@ def test_no_name_changes_a_command(redis_url: str, kind: str) -> None:
         assert not waiting.is_alive()
         assert held.acquire(timeout=5)
         held.release()
+
+
+def test_no_name_is_that_of_a_group_with_its_values(redis_url: str) -> None:
+    """Each has a hold of its own, also in one thread."""
+    with interlock.connect(redis_url) as client:
+        lock = client.lock(f"group {field('value')}")
+        with client.group_lock("group", ["value"]):
+            assert lock.hold is None
+            with lock as hold:
+                assert hold.depth == 1
+                assert client.lock(lock.name).locked()
 
 
 QUEUE = "interlock_queue:{the name}"

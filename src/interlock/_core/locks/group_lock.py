@@ -76,7 +76,8 @@ class GroupLock(Lock):
         self._fields = tuple([highway_hash.field(value) for value in self.values])
         super().__init__(session, name, key, reentrant=reentrant)
         self.queue = ""  # that of the plain lock
-        self.place = self.renewed_with = f"{self.place} {' '.join(self._fields)}"
+        # The values first: so no name can be a part of it that looks like another lock's place.
+        self.place = self.renewed_with = " ".join([*self._fields, self.place])
 
     def channels(self, client: str) -> tuple[str, ...]:
         del client
