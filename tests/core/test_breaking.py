@@ -15,12 +15,7 @@ from tests.support.faults import drop_reply, drop_request
 from tests.support.servers import wait_until
 
 from interlock import HoldLostError, connect
-from interlock._core.model.names import (
-    forced_note,
-    lock_channel,
-    read_write_channel,
-    waiting_queue,
-)
+from interlock._core.model.names import forced_note, lock_channel, read_write_channel, waiting_queue
 from interlock.cli import main
 
 if TYPE_CHECKING:

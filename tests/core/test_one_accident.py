@@ -72,10 +72,7 @@ def test_a_red_lock_tells_of_its_loss_by_the_end_of_a_client(
     """Whether a member is forced before another one's client is closed, or after that."""
     clients = [interlock.connect(redis_url, lease=3) for _ in range(3)]
     told: list[str] = []
-    acts: list[Callable[[], object]] = [
-        lambda: other.lock("z").force_release(),
-        clients[1].close,
-    ]
+    acts: list[Callable[[], object]] = [lambda: other.lock("z").force_release(), clients[1].close]
     try:
         red = interlock.RedLock(
             *[client.lock(name) for client, name in zip(clients, "xyz", strict=True)]

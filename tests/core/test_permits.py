@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.core import scripts_at
 
-from interlock._core.scripts.permits import (
-    LEASED_ASK,
-    LEASED_RELEASE,
-    LEASED_TRY,
-    permits_renew,
-)
+from interlock._core.scripts.permits import LEASED_ASK, LEASED_RELEASE, LEASED_TRY, permits_renew
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.core import scripts_at
 
-from interlock._core.scripts.read_write_lock import (
-    READ_ASK,
-    READ_RELEASE,
-    WRITE_ASK,
-    WRITE_RELEASE,
-)
+from interlock._core.scripts.read_write_lock import READ_ASK, READ_RELEASE, WRITE_ASK, WRITE_RELEASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -212,10 +212,7 @@ class Process:
             self._go(None, error)
 
     def _begin(
-        self,
-        effect: Effect,
-        fault: Fault | None,
-        go: Callable[[Any, BaseException | None], None],
+        self, effect: Effect, fault: Fault | None, go: Callable[[Any, BaseException | None], None]
     ) -> bool:
         """Begin *effect*, whose outcome is passed to *go*; return whether it is over at once."""
         if isinstance(effect, Listen):

@@ -25,12 +25,7 @@ from interlock._core.model.effects import Eval, Listen, Op, Wait
 from interlock._core.model.forms import HOLE, Form
 from interlock._core.model.names import waiter_channel
 from interlock._core.queue.places import DEAF, POLL, Line, Place
-from interlock._core.scripts.fair_lock import (
-    FAIR_ASK,
-    FAIR_RELEASE,
-    Queued,
-    fair_keys,
-)
+from interlock._core.scripts.fair_lock import FAIR_ASK, FAIR_RELEASE, Queued, fair_keys
 from interlock._core.scripts.locks import Grant, milliseconds
 
 if TYPE_CHECKING:

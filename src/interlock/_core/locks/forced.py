@@ -46,9 +46,7 @@ election = _by_its_class(_election)
 
 
 def _by_call(
-    kind: str,
-    call: Callable[[Session, str, str], Eval[Any]],
-    held_at: Callable[[str], str] = str,
+    kind: str, call: Callable[[Session, str, str], Eval[Any]], held_at: Callable[[str], str] = str
 ) -> Break:
     """Return what breaks a hold by one *call*; its note is for the key *held_at*."""
 

@@ -6,21 +6,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from interlock._core.insight.holder import who_holds
 from interlock._core.locks.base import Lock, settle
-from interlock._core.locks.errors import (
-    ended_error,
-    lost_error,
-    not_acquired,
-    not_held,
-    unreleased,
-)
+from interlock._core.locks.errors import ended_error, lost_error, not_acquired, not_held, unreleased
 from interlock._core.model.effects import NEVER, Op, Step, run_on
 from interlock._core.model.hold import ENDED, LEAST, LOST, OPEN, Claim, Hold
 from interlock._core.model.names import NOTE_KEPT, draw, forced_note, own_request
-from interlock._core.scripts.locks import (
-    forced_note_read,
-    forced_note_write,
-    remember,
-)
+from interlock._core.scripts.locks import forced_note_read, forced_note_write, remember
 from interlock._core.scripts.replies import LOOK, freed
 from interlock.errors import ServerUnavailableError
 

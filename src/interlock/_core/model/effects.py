@@ -53,12 +53,7 @@ class Script(Generic[R_co]):
     __slots__ = ("decode", "name", "patient", "sha", "text")
 
     def __init__(
-        self,
-        name: str,
-        text: str,
-        decode: Callable[[object], R_co],
-        *,
-        patient: bool = False,
+        self, name: str, text: str, decode: Callable[[object], R_co], *, patient: bool = False
     ) -> None:
         self.name, self.patient = name, patient
         self.text = text

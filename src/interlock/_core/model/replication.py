@@ -42,11 +42,7 @@ class Replication:
     __slots__ = ("_granted", "_what", "acknowledged", "policy", "timeout")
 
     def __init__(
-        self,
-        policy: ReplicaPolicy,
-        what: str,
-        granted: Callable[[object], bool],
-        lease: float,
+        self, policy: ReplicaPolicy, what: str, granted: Callable[[object], bool], lease: float
     ) -> None:
         self.policy = policy
         self.timeout = min(policy.timeout, lease / SHARE)
