@@ -7,8 +7,28 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import interlock
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+LEASE = 90.0
+"""Seconds of a lease that no test outlives; and the upkeep seldom comes to renew it."""
+
+
+@pytest.fixture
+def client(redis_url: str) -> Iterator[interlock.Client]:
+    """Give a client with such leases."""
+    with interlock.connect(redis_url, lease=LEASE) as made:
+        yield made
+
+
+@pytest.fixture
+def other(redis_url: str) -> Iterator[interlock.Client]:
+    """Give another one."""
+    with interlock.connect(redis_url, lease=LEASE) as made:
+        yield made
 
 
 @pytest.fixture

@@ -10,26 +10,17 @@ import pytest
 from tests.core.strikes import Struck, strike
 from tests.support.patience import wait_until
 
-import interlock
 from interlock import BrokenBarrierError
 from interlock._core.objects.barrier import Arrive, End
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import redis
 
     from interlock import Barrier, Client
 
 WAITING = "interlock_barrier:{name}"
-LEASE = 90.0
-
-
-@pytest.fixture
-def client(redis_url: str) -> Iterator[Client]:
-    """Return a client whose leases no test outlives."""
-    with interlock.connect(redis_url, lease=LEASE) as made:
-        yield made
 
 
 def test_lost_data_lets_nobody_pass(client: Client, redis_client: redis.Redis) -> None:

@@ -11,8 +11,6 @@ from tests.core.making import joint
 from tests.core.strikes import strike
 from tests.support.patience import wait_until
 
-import interlock
-import interlock.asyncio
 from interlock._core.locks import red_lock, together
 from interlock._core.locks.multi_lock import MultiLock
 from interlock._core.locks.red_lock import RedLock
@@ -20,10 +18,11 @@ from interlock._drivers.flow import current_owner
 from interlock.errors import NotHeldError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from concurrent.futures import ThreadPoolExecutor
 
     import redis
+
+    import interlock
 
 
 PROMPT = 2.5
@@ -40,20 +39,6 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(together, "LINGER", 5.0)
     monkeypatch.setattr(red_lock, "LEAST_PATIENCE", 5.0)
     monkeypatch.setattr(red_lock, "MOST_PATIENCE", 5.0)
-
-
-@pytest.fixture
-def client(redis_url: str) -> Iterator[interlock.Client]:
-    """Return a client."""
-    with interlock.connect(redis_url, lease=90) as client:
-        yield client
-
-
-@pytest.fixture
-def other(redis_url: str) -> Iterator[interlock.Client]:
-    """Return another client."""
-    with interlock.connect(redis_url, lease=90) as client:
-        yield client
 
 
 def locks(client: Any, *names: str) -> list[Any]:

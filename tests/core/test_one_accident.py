@@ -12,7 +12,7 @@ import interlock
 from interlock import ConfigError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from concurrent.futures import ThreadPoolExecutor
 
     from tests.support.servers import RedisServer
@@ -21,20 +21,6 @@ if TYPE_CHECKING:
 
 PROMPT = 20.0
 """Seconds that a busy machine may take."""
-
-
-@pytest.fixture
-def client(redis_url: str) -> Iterator[Client]:
-    """Return a client that seldom renews: nothing else lets its upkeep come."""
-    with interlock.connect(redis_url, lease=300) as made:
-        yield made
-
-
-@pytest.fixture
-def other(redis_url: str) -> Iterator[Client]:
-    """Return another client."""
-    with interlock.connect(redis_url, lease=300) as made:
-        yield made
 
 
 def test_a_refused_wait_keeps_the_lock(fresh_server: RedisServer) -> None:

@@ -140,15 +140,9 @@ def announce(
     lock, client = core_of(session, ticket), ticket.holder.rpartition(":")[0]
     told = {"format": FORMAT, "period": lease, "holds": 1, "permits": 0, "waits": 0}
     line = {**told, "host": about["host"], "version": about["version"], "program": BY_TICKET}
-    entry: dict[str, object] = {
-        "age": held_for,
-        "owner": 0,
-        "kind": lock.kind,
-        "lease": lease,
-        "renewed": False,
-    }
-    entry |= {"thread": about["thread"]}
-    fields = (f"h {ticket.holder} {lock.key}", json.dumps(entry), "client", json.dumps(line))
+    entry = {"age": held_for, "owner": 0, "kind": lock.kind, "lease": lease, "renewed": False}
+    hold = json.dumps({**entry, "thread": about["thread"]})
+    fields = (f"h {ticket.holder} {lock.key}", hold, "client", json.dumps(line))
     yield from _write(session, client, lease, fields)
 
 

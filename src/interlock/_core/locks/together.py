@@ -37,53 +37,42 @@ def at_once(
     Returns:
         The outcome of each: its result, or the `InterlockError` that it raised.
     """
-    runs = [_Run(session, op) for session, op in ops]
-    for run in runs:
-        run.go_on()
-    while active := [run for run in runs if run.effect is not None]:
-        if len(active) <= spare and all(isinstance(run.outcome, Exception) for run in active):
+    effects: list[Any] = [None for _ in ops]  # what each asks for; None if it has ended
+    outcomes: list[Any] = [None for _ in ops]
+
+    def go_on(place: int, reply: Any = None) -> None:
+        effects[place], outcomes[place] = _after(ops[place][1], reply, outcomes[place])
+
+    for place in range(len(ops)):
+        go_on(place)
+    while active := [place for place, effect in enumerate(effects) if effect is not None]:
+        if len(active) <= spare and all(isinstance(outcomes[each], Exception) for each in active):
             break
-        paused = [(run, run.effect) for run in active if isinstance(run.effect, Wait)]
-        for run, pause in paused:
-            yield pause
-            run.go_on()
+        paused = [each for each in active if isinstance(effects[each], Wait)]
+        for each in paused:
+            yield effects[each]
+            go_on(each)
         if not paused:
-            calls: Any = [(run.session, run.effect) for run in active]
+            calls = [(ops[each][0], effects[each]) for each in active]
             replies = yield from Gather(calls, None, seconds)
-            for run, reply in zip(active, replies, strict=True):
-                run.go_on(reply)
-    return [run.outcome for run in runs]
+            for each, reply in zip(active, replies, strict=True):
+                go_on(each, reply)
+    return outcomes
 
 
-class _Run:
-    """One operation.
+def _after(op: Op[Any], reply: Any, former: Any) -> tuple[Effect | None, Any]:
+    """Go on with *op* after *reply*, which may be an error, until its next effect, or its end.
 
-    Attributes:
-        session: its client's.
-        effect: what it asks for; None if it has ended.
-        outcome: its result or its error, or how its last command has failed.
+    Return that effect, and the result or error, or how the last command has failed: *former* till now.
     """
-
-    __slots__ = ("_op", "effect", "outcome", "session")
-
-    def __init__(self, session: Session, op: Op[Any]) -> None:
-        self.session, self._op = session, op
-        self.effect: Effect | None = None
-        self.outcome: Any = None
-
-    def go_on(self, reply: Any = None) -> None:
-        """Go on with *reply*, which may be an error, until the next effect, or the end."""
-        self.effect = None
-        try:
-            if isinstance(reply, Exception):
-                self.outcome = reply
-                self.effect = self._op.throw(reply)
-            else:
-                self.effect = self._op.send(reply)
-        except StopIteration as stop:
-            self.outcome = stop.value
-        except InterlockError as error:
-            self.outcome = error
+    try:
+        if isinstance(reply, Exception):
+            return op.throw(reply), reply
+        return op.send(reply), former
+    except StopIteration as stop:
+        return None, stop.value
+    except InterlockError as error:
+        return None, error
 
 
 class Enough:

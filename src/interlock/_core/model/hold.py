@@ -31,7 +31,7 @@ from interlock._core.model.effects import NEVER
 from interlock._core.model.names import KEEP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from types import CodeType
 
     from interlock._core.locks.base import Lock
@@ -502,11 +502,6 @@ class Hold:
         """Return the step that keeps it for at least *lease* seconds from now."""
         step: Extend = self.lock.extending(self, lease)
         return step
-
-
-def ends_at(holds: Iterable[Hold]) -> float:
-    """Return when the first of *holds* ends, unless it is renewed before."""
-    return min([hold.valid_until for hold in holds if hold.entries], default=NEVER)
 
 
 def is_ours(line: Line) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from interlock._core.model.effects import NEVER, Eval
-from interlock._core.model.hold import ENDED, LOST, UNASKED, Hold, ends_at
+from interlock._core.model.hold import ENDED, LOST, UNASKED, Hold
 from interlock._core.model.names import forced_note
 from interlock._core.queue.places import TICK
 from interlock._core.scripts.locks import forced_note_read
@@ -86,7 +86,10 @@ class Watchdog:
 
     def next_due(self) -> float:
         """Return when something is due."""
-        return 0.0 if self._gone or self._moved else min(self._round_at, ends_at(list(self._live)))
+        if self._gone or self._moved:
+            return 0.0
+        ends = [hold.valid_until for hold in list(self._live) if hold.entries]
+        return min([self._round_at, *ends])
 
     def due(self, now: float, places: Sequence[Hold]) -> list[Renewal]:
         """End what is over by itself; return what to send at *now*, and for which holds.
