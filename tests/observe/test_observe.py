@@ -272,7 +272,7 @@ def test_an_observer_that_raises_is_reported_once(
             pass
     wait_until(lambda: len(names(recorder)) == 40 and bool(reported), 5, "all is told")
     assert len(reported) == 1
-    assert "acquired() of an observer failed" in str(reported[0])
+    assert reported[0].__notes__ == ["in interlock: acquired() of the observer Bad"]
 
 
 def test_an_observer_that_hangs_misses_events(

@@ -11,7 +11,7 @@ and how it waits.
 from __future__ import annotations
 
 import weakref
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from queue import SimpleQueue
 from random import Random
@@ -22,7 +22,7 @@ from interlock._core.model.foreign_text import safe
 from interlock._core.model.hold import ENDED, LOST, Hold
 from interlock._core.model.names import GRANT
 from interlock._core.upkeep.session import Outside, Session
-from interlock._drivers.background.callbacks import call_user, notify_loss
+from interlock._drivers.background.callbacks import call_user
 from interlock._drivers.background.event_delivery import Observers
 from interlock._drivers.background.reports import Reports
 from interlock._drivers.background.sentinel_monitor import SentinelMonitor
@@ -267,11 +267,8 @@ def _tell_loss(hold: Hold) -> None:
             hold.detail = f"the last renewal failed: {failure}"
         session.events.lost(hold, reason)
     while hold.listeners:
-        try:
-            listener = hold.listeners.pop(0)
-        except IndexError:  # somebody does not listen any more
-            break
-        notify_loss(listener)
+        with suppress(IndexError):  # somebody does not listen any more
+            hold.listeners.pop(0)()
     for whole in hold.wholes():
         if whole.over is LOST:
             _tell_loss(whole)

@@ -18,13 +18,14 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from interlock._drivers.process.lifecycle import report, run_user
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
 LIMIT = 32
 """The most threads. If callbacks of so many holds hang, other callbacks have to wait."""
@@ -64,18 +65,18 @@ class Callbacks:
             self._queues.setdefault(key, deque()).append((what, callback))
         self.resume()
 
-    def _waiting(self) -> list[object]:
-        """Return the key whose calls have waited longest for a thread, if there is one."""
+    def _waiting(self) -> object:
+        """Return the key whose calls have waited longest for a thread; None without one."""
         for key in self._queues:
             if key not in self._served:
-                return [key]
-        return []
+                return key
+        return None
 
     def resume(self) -> None:
         """Start a thread if there is something to call and the limit allows it."""
         with self._mutex:
             self._threads = {thread for thread in self._threads if thread.is_alive()}
-            if not self._waiting() or len(self._threads) >= self._limit:
+            if self._waiting() is None or len(self._threads) >= self._limit:
                 return
             thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             # If none can start now, the next turn of the upkeep tries again.
@@ -86,57 +87,35 @@ class Callbacks:
     def _run(self) -> None:
         while True:
             with self._mutex:
-                waiting = self._waiting()
-                if not waiting:
+                key = self._waiting()
+                if key is None:
                     self._threads.discard(threading.current_thread())
                     return
-                self._served.update(waiting)
-            self._serve(waiting.pop())
-
-    def _serve(self, key: object) -> None:
-        """Make all pending calls of *key*."""
-        while True:
+                self._served.add(key)
+                call = self._queues[key].popleft()
+            _ = run_user(*call)
             with self._mutex:
-                queue = self._queues.get(key)
-                if not queue:
+                self._served.discard(key)
+                if not self._queues.get(key):  # a forked child has none
                     _ = self._queues.pop(key, None)
-                    self._served.discard(key)
-                    return
-                what, callback = queue.popleft()
-            run_user(what, callback)
-            del callback
 
 
 _callbacks = Callbacks("interlock-callback", LIMIT)
-
-
-def call_user(key: object, what: str, callback: Callable[[], object]) -> None:
-    """Call the user's *callback* in a thread for callbacks.
-
-    The arguments are those of `Callbacks.call`.
-    """
-    _callbacks.call(key, what, callback)
-
-
-def notify_loss(listener: Callable[[], object]) -> None:
-    """Tell *listener* of a loss. It is our own code, and quick.
-
-    If it raises an error, the others are told all the same.
-    """
-    try:
-        _ = listener()
-    except Exception as error:  # noqa: BLE001 - as above
-        report_aside("a listener to a loss", error)
+call_user, resume = _callbacks.call, _callbacks.resume
 
 
 def report_aside(what: str, error: BaseException) -> None:
     """Report *error* from a thread that must not run the user's hook itself."""
-    _callbacks.call(report, what, lambda: report(what, error))
+    call_user(report, what, partial(report, what, error))
 
 
-def resume() -> None:
-    """Try again to start threads for pending calls, if none could start before."""
-    _callbacks.resume()
+@contextmanager
+def outlived(what: str) -> Generator[None]:
+    """Report an error of the block, which a thread of ours must outlive."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - as above
+        report_aside(what, error)
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks

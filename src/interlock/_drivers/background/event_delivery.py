@@ -14,20 +14,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from interlock._core.insight.events import FREQUENT, Event, Observer, Overflowed
 from interlock._core.insight.observing import Frequent
-from interlock._drivers.background.log import Log
+from interlock._drivers.background.log import log_event
 from interlock._drivers.process import clock
-from interlock._drivers.process.lifecycle import report
+from interlock._drivers.process.lifecycle import run_user
 from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextvars import Context
 
     from interlock._core.insight.observing import Observing
 
@@ -45,37 +46,33 @@ LINGER = 20
 """Batches without an event after which the thread ends."""
 LAST_WAIT = 0.25
 """Seconds for which a closing client waits for its observers."""
-REPORT_EVERY = 1000
-"""One error in this many of the same method is reported, beginning with the first."""
 
 
 class Outbox:
-    """A queue of events, and the thread that delivers them to some observers.
+    """A queue of events, and the thread that delivers them.
 
     Args:
         events: the client's.
-        observers: to whom it delivers.
+        deliver: takes what was queued; it raises nothing.
 
     Attributes:
-        frequent: whether one of them wants an event for each use of a lock.
+        frequent: whether an event for each use of a lock is wanted.
     """
 
-    def __init__(self, events: Observing, *observers: Observer) -> None:
-        self._events, self.frequent = events, False
-        self.begin(*observers)
+    def __init__(self, events: Observing, deliver: Callable[[Any], object]) -> None:
+        self._events, self._deliver, self.frequent = events, deliver, False
+        self.begin()
 
-    def begin(self, *observers: Observer) -> None:
-        """Begin with *observers* and an empty queue, also in a forked child."""
-        self._observers = list(observers)  # changed by the thread alone
+    def begin(self) -> None:
+        """Begin with an empty queue, also in a forked child."""
         self._only = threading.Lock()
         self._mutex = threading.RLock()  # a signal handler may come in anywhere
         self._wakeup = threading.Event()
-        self._queue: deque[Frequent | Event | Callable[[], object]] = deque()
+        self._queue: deque[object] = deque()
         self._ending = False
         self._dropped = 0
-        self._errors = Counter[tuple[type[Observer], str]]()
 
-    def put(self, event: Frequent | Event | Callable[[], object]) -> None:
+    def put(self, event: object) -> None:
         """Queue *event*; called on the hot path."""
         waiting = len(self._queue)
         if waiting >= LIMIT and (waiting >= 2 * LIMIT or isinstance(event, Frequent)):
@@ -86,7 +83,7 @@ class Outbox:
         if not self._only.locked():
             self._start()
 
-    def put_now(self, event: Event | Callable[[], object]) -> None:
+    def put_now(self, event: object) -> None:
         """Queue *event*, and deliver it at once."""
         self.put(event)
         self._wakeup.set()
@@ -137,43 +134,6 @@ class Outbox:
                 time.sleep(min(used * (1 / SHARE - 1), LONGEST_SLICE_PAUSE))
         return True
 
-    def _deliver(self, event: Frequent | Event | Callable[[], object]) -> None:
-        if isinstance(event, Frequent):
-            told = self._events.event(event)
-            for observer in self._observers:
-                # A copy: another thread may run in the context just now.
-                self._tell(observer, told.method, told, event.context.copy().run)
-        elif isinstance(event, Event):
-            for observer in self._observers:
-                self._tell(observer, event.method, event)
-        else:
-            _ = event()
-
-    def attach(self, observer: Observer) -> None:
-        """Deliver what comes from now on to *observer*; called in the thread."""
-        self._observers.append(observer)
-        self._tell(observer, "attached", self._events)
-
-    def detach(self, observer: Observer) -> None:
-        """Deliver nothing more to *observer*; called in the thread."""
-        self._tell(observer, "detached", self._events)
-        self._observers = [each for each in self._observers if each is not observer]
-
-    def _tell(self, observer: Observer, method: str, told: object, run: Any = None) -> None:
-        """Call a *method* of *observer*, by *run* if that is given."""
-        try:
-            call = getattr(observer, method)
-            _ = call(told) if run is None else run(call, told)
-        except BaseException as error:  # noqa: BLE001 - user code; the next event comes anyway
-            kind = type(observer)
-            self._errors[kind, method] += 1
-            count = self._errors[kind, method]
-            if count % REPORT_EVERY == 1:
-                # An exception hook of threads ignores SystemExit.
-                wrapped = RuntimeError(f"{method}() of an observer failed ({count} times so far)")
-                wrapped.__cause__ = error
-                report(f"the observer {kind.__name__}", wrapped)
-
 
 class Observers:
     """The observers of one client.
@@ -184,11 +144,16 @@ class Observers:
 
     def __init__(self, events: Observing) -> None:
         self._events = events
-        self._mutex = threading.RLock()
         self._observers: tuple[Observer, ...] = ()
-        self._box, self._log = Outbox(events), Outbox(events, Log())
+        self._failed = set[str]()
+        self._box, self._log = Outbox(events, self._deliver), Outbox(events, _log)
         events.wall = time.time
         events.emit, events.emit_frequent = self._put, self._box.put
+        self._begin()
+
+    def _begin(self) -> None:
+        self._mutex = threading.RLock()
+        self._attached = list(self._observers)  # changed by the thread that delivers alone
 
     def add(self, observer: Observer) -> Callable[[], None]:
         """Deliver all events to *observer* from now on; return a function that ends that.
@@ -204,7 +169,7 @@ class Observers:
             )
         with self._mutex:
             self._choose(*self._observers, observer)
-        self._box.put_now(partial(self._box.attach, observer))
+        self._box.put_now(partial(self._attach, observer))
         return partial(self._remove, observer)
 
     def _remove(self, observer: Observer) -> None:
@@ -213,7 +178,7 @@ class Observers:
             if len(others) == len(self._observers):
                 return
             self._choose(*others)
-        self._box.put_now(partial(self._box.detach, observer))
+        self._box.put_now(partial(self._detach, observer))
 
     def _choose(self, *observers: Observer) -> None:
         """Deliver to *observers*, and tell the hot path whether they want each use of a lock."""
@@ -229,19 +194,50 @@ class Observers:
             self._box.put_now(event)
         self._log.put_now(event)
 
+    def _attach(self, observer: Observer) -> None:
+        self._attached.append(observer)
+        self._tell(observer, "attached", self._events)
+
+    def _detach(self, observer: Observer) -> None:
+        self._tell(observer, "detached", self._events)
+        self._attached = [each for each in self._attached if each is not observer]
+
+    def _deliver(self, queued: Any) -> None:
+        """Deliver an event to all observers, or attach or detach one."""
+        if not isinstance(queued, Frequent | Event):
+            queued()
+            return
+        context, event = None, queued
+        if isinstance(queued, Frequent):
+            context, event = queued.context, self._events.event(queued)
+        for observer in self._attached:
+            self._tell(observer, event.method, event, context)
+
+    def _tell(
+        self, observer: Observer, method: str, told: object, context: Context | None = None
+    ) -> None:
+        """Call a *method* of *observer*, in *context* if that is given; report its first error."""
+        call = partial(getattr(observer, method), told)
+        if context is not None:
+            call = partial(context.copy().run, call)  # another thread may run in it just now
+        what = f"{method}() of the observer {type(observer).__name__}"
+        if not run_user(what, call, tell=what not in self._failed):
+            self._failed.add(what)
+
     def close(self) -> None:
         """Deliver the remaining events, and forget the observers."""
-        with self._mutex:
-            observers = self._observers
-            self._choose()
-        for observer in observers:
-            self._box.put_now(partial(self._box.detach, observer))
+        for observer in self._observers:
+            self._remove(observer)
         until = clock.now() + LAST_WAIT
         for box in (self._box, self._log):
             box.flush(until - clock.now())
 
     def after_fork(self) -> None:
         """Go on in a forked child, with the same observers; the parent delivers what is queued."""
-        self._mutex = threading.RLock()
-        self._box.begin(*self._observers)
-        self._log.begin(Log())
+        self._begin()
+        self._box.begin()
+        self._log.begin()
+
+
+def _log(event: Event) -> None:
+    _ = run_user("a handler of the log", partial(log_event, event))

@@ -1,4 +1,4 @@
-"""The observer that logs. It passes events for operators to the logger ``interlock``.
+"""What operators read: events and other records, at the logger ``interlock``.
 
 Each record has the event's name in ``record.event``, and its figures in attributes of the record.
 """
@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import logging
 from dataclasses import fields
-from typing import TYPE_CHECKING
 
-from interlock._core.insight.events import Observer, tell_loss
+from interlock._core.insight import events
+from interlock._core.insight.events import tell_loss
 from interlock._core.model.foreign_text import safe
 from interlock._misuse import warn
-
-if TYPE_CHECKING:
-    from interlock._core.insight import events
 
 LOGGER = logging.getLogger("interlock")
 # As is usual for a library: nothing is written unless the application adds a handler.
@@ -24,70 +21,71 @@ SILENT = 'it refuses PUBLISH in scripts, so waiters poll; with pubsub="off" they
 """What `log_lack` tells of a server that sends no messages."""
 _RENAMED = {"name": "lock_name", "kind": "lock_kind", "time": "at"}
 """Fields with names that log records use themselves, or that say too little in a record."""
+_RECORDS = {
+    "lost": (
+        "lock.lost",
+        "%(kind)s %(name)r was lost after %(seconds).1f s (%(why)s); %(owner)s held it",
+    ),
+    "abandoned": (
+        "lock.abandoned",
+        "%(kind)s %(name)r was never released by %(owner)s; it ends within %(lease).3g s",
+    ),
+    "force_released": (
+        "lock.force_released",
+        "%(kind)s %(name)r, held by %(holder)s, was released by force: %(reason)s",
+    ),
+    "slow_acquire": (
+        "lock.slow_acquire",
+        "%(owner)s has waited %(seconds).1f s for %(kind)s %(name)r, held by %(held_by)s",
+    ),
+    "slow_hold": (
+        "lock.slow_hold",
+        "%(owner)s has held %(kind)s %(name)r for %(seconds).1f s",
+    ),
+    "renewal_failed": (
+        "renewal.failing",
+        (
+            "%(count)d holds cannot be renewed at %(server)s, "
+            "the first is lost in %(validity).1f s: %(detail)s"
+        ),
+    ),
+    "recovered": (
+        "renewal.recovered",
+        "holds are renewed again at %(server)s, after %(seconds).1f s",
+    ),
+    "server_changed": ("server.changed", "the server is another one now: %(server)s"),
+    "overflowed": (
+        "log.overflowed",
+        "%(count)d events were not logged: the log handlers are too slow",
+    ),
+}
+"""Method of an event -> the name and the text of its record."""
+_LEVELS = {"lost": logging.ERROR, "recovered": logging.INFO}
+"""The levels of those that are no warnings."""
 
 
-class Log(Observer):
-    """Logs events."""
+def log_event(event: events.Event) -> None:
+    """Log *event* if it is one for operators."""
+    if event.method not in _RECORDS:
+        return
+    name, text = _RECORDS[event.method]
+    told = {field.name: getattr(event, field.name) for field in fields(event)}
+    extra = {_RENAMED.get(field, field): value for field, value in told.items()}
+    level = _LEVELS.get(event.method, logging.WARNING)
+    LOGGER.log(level, text, told | _in_words(event), extra={"event": name, **extra})
 
-    def lost(self, event: events.Lost) -> None:
-        """Log a loss, as an error."""
-        text = "%s %r was lost after %.1f s (%s); %s held it"
-        why = tell_loss(event.reason, event.detail)
-        args = event.kind, event.name, event.seconds, why, event.owner
-        _log(logging.ERROR, "lock.lost", event, text, *args)
 
-    def abandoned(self, event: events.Abandoned) -> None:
-        """Log a hold that nobody can release."""
-        text = "%s %r was never released by %s; it ends within %.3g s"
-        args = event.kind, event.name, event.owner, event.lease
-        _log(logging.WARNING, "lock.abandoned", event, text, *args)
-
-    def force_released(self, event: events.ForceReleased) -> None:
-        """Log that this client broke a lock."""
-        text = "%s %r, held by %s, was released by force: %s"
-        held_by = event.holder or "anybody"
-        args = event.kind, event.name, held_by, safe(event.reason) or "no reason given"
-        _log(logging.WARNING, "lock.force_released", event, text, *args)
-
-    def slow_acquire(self, event: events.SlowAcquire) -> None:
-        """Log a long wait, and who holds the lock."""
-        text = "%s has waited %.1f s for %s %r, held by %s"
-        args = event.owner, event.seconds, event.kind, event.name
-        _log(
-            logging.WARNING,
-            "lock.slow_acquire",
-            event,
-            text,
-            *args,
-            ", ".join(event.held_by) or "nobody known",
-        )
-
-    def slow_hold(self, event: events.SlowHold) -> None:
-        """Log a long hold."""
-        text = "%s has held %s %r for %.1f s"
-        args = event.owner, event.kind, event.name, event.seconds
-        _log(logging.WARNING, "lock.slow_hold", event, text, *args)
-
-    def renewal_failed(self, event: events.RenewalFailed) -> None:
-        """Log an outage, once."""
-        text = "%d holds cannot be renewed at %s, the first is lost in %.1f s: %s"
-        args = event.count, event.server, event.validity, event.detail
-        _log(logging.WARNING, "renewal.failing", event, text, *args)
-
-    def recovered(self, event: events.Recovered) -> None:
-        """Log the end of an outage."""
-        text = "holds are renewed again at %s, after %.1f s"
-        _log(logging.INFO, "renewal.recovered", event, text, event.server, event.seconds)
-
-    def server_changed(self, event: events.ServerChanged) -> None:
-        """Log a failover."""
-        text = "the server is another one now: %s"
-        _log(logging.WARNING, "server.changed", event, text, event.server)
-
-    def overflowed(self, event: events.Overflowed) -> None:
-        """Log that the log is not complete."""
-        text = "%d events were not logged: the log handlers are too slow"
-        _log(logging.WARNING, "log.overflowed", event, text, event.count)
+def _in_words(event: events.Event) -> dict[str, str]:
+    """Return the fields that the text has otherwise than the record."""
+    match event:
+        case events.Lost(reason=reason, detail=detail):
+            return {"why": tell_loss(reason, detail)}
+        case events.ForceReleased(holder=holder, reason=reason):
+            return {"holder": holder or "anybody", "reason": safe(reason) or "no reason given"}
+        case events.SlowAcquire(held_by=held_by):
+            return {"held_by": ", ".join(held_by) or "nobody known"}
+        case _:
+            return {}
 
 
 def log_break(kind: str, name: str, holder: str, reason: str, user: str) -> None:
@@ -121,13 +119,6 @@ def log_late(seconds: float) -> None:
 def log_lack(event: str, server: str, text: str) -> None:
     """Log, at once, what *server* lacks, and what follows."""
     LOGGER.warning("%s: %s", server, text, extra={"event": event, "server": server})
-
-
-def _log(level: int, name: str, event: events.Event, text: str, *args: object) -> None:
-    extra = {
-        _RENAMED.get(field.name, field.name): getattr(event, field.name) for field in fields(event)
-    }
-    LOGGER.log(level, text, *args, extra={"event": name, **extra})
 
 
 def warn_other_permits(name: str, found: int, wanted: int) -> None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock._core.insight.card import LOOK, CardWriter
 from interlock._core.model.effects import NEVER
-from interlock._drivers.background import callbacks
+from interlock._drivers.background.callbacks import call_user, outlived, resume
 from interlock._drivers.process import clock
 from interlock._drivers.process.identity import about_this_process, connection_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
 
     from interlock._core.model.effects import Eval
     from interlock._core.model.hold import Hold
@@ -81,20 +80,19 @@ class Reports:
         """Return the reports that are due at *now*, by their nodes."""
         if now < self.due:
             return {}
-        callbacks.resume()
+        resume()
         self.due = min(self.card.next_look(now), now + LOOK if self._events.looks else NEVER)
-        slow: dict[Endpoint | None, list[Hold]] = {}
-        try:
-            for hold in self._events.slow_waits(now):
-                slow.setdefault(self._topology.owner(hold.key), []).append(hold)
-            card = self.card.look(now)
-        except Exception as error:  # noqa: BLE001 - it would fail again and again
-            self.card.refused = True
-            callbacks.report_aside("the card of a client", error)
-            return {}
-        found: dict[Any, Report] = {
-            node: Report(waits, self._events.queries(waits)) for node, waits in slow.items()
-        }
+        with outlived("the card of a client"):
+            return self._compose(now)
+        self.card.refused = True  # it would fail again and again
+        return {}
+
+    def _compose(self, now: float) -> dict[Endpoint | None, Report]:
+        slow: dict[Any, list[Hold]] = {}
+        for hold in self._events.slow_waits(now):
+            slow.setdefault(self._topology.owner(hold.key), []).append(hold)
+        card = self.card.look(now)
+        found = {node: Report(waits, self._events.queries(waits)) for node, waits in slow.items()}
         if card is not None:
             node = self._topology.owner(card.keys[0])
             found[node] = found.get(node, Report())._replace(card=card)
@@ -122,7 +120,7 @@ class Reports:
             self.card.named = named
         elif getattr(written, "code", None) == "NOPERM":  # never try again
             self.card.refused = True
-            callbacks.call_user(self, "a handler of the log", partial(_log_refusal, written))
+            call_user(self, "a handler of the log", partial(_log_refusal, written))
 
 
 def _log_refusal(reply: Exception) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import _thread
 import threading
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 from interlock._core.model.names import asking_channel
@@ -24,7 +24,7 @@ from interlock._core.queue.notices import Notices
 from interlock._core.queue.places import COURTESY, REST
 from interlock._core.scripts.replies import news_of
 from interlock._core.scripts.source import question
-from interlock._drivers.background.callbacks import report_aside
+from interlock._drivers.background.callbacks import outlived
 from interlock._drivers.background.log import SILENT
 from interlock._links.connection import Connection
 from interlock._links.replies import error_code
@@ -138,33 +138,34 @@ class Listener:
     def _run(self) -> None:
         if not self._only.acquire(blocking=False):
             return
-        pause, connection = FIRST_PAUSE, None
+        self._pause = FIRST_PAUSE
         while not (self._closed or self._whole.closed):
+            # The next connection may do better.
+            with outlived("the thread that hears messages"), suppress(ServerUnavailableError):
+                self._listen()
+            self._lost()
+            if self.node not in self._whole.topology.nodes:
+                break
+            if not self._closed:
+                time.sleep(self._pause)
+                self._pause = min(2 * self._pause, LONGEST_PAUSE)
+                _ = self._whole.topology.fetch()
+        self._whole.gone(self)
+
+    def _listen(self) -> None:
+        """Connect, and take messages until the connection is lost, or too long silent."""
+        with closing(Connection(self.node, self._whole.timeout)) as connection:
             try:
-                connection = Connection(self.node, self._whole.timeout)
                 asked = self._ask(connection)
                 self._connection = connection  # not earlier: others subscribe by it
                 for line in self._here():
                     self._subscribe(line)
-                pause = FIRST_PAUSE
+                self._pause = FIRST_PAUSE
                 if asked:
                     self._answered(connection.message(self._whole.timeout))
                 self._receive(connection)
-            except ServerUnavailableError:
-                pass
-            except Exception as error:  # noqa: BLE001 - the next connection may do better
-                report_aside("the thread that hears messages", error)
-            ended, connection, self._connection = connection, None, None
-            self._lost()
-            if ended is not None:
-                ended.close()
-            if self.node not in self._whole.topology.nodes:
-                break
-            if not self._closed:
-                time.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
-                _ = self._whole.topology.fetch()
-        self._whole.gone(self)
+            finally:
+                self._connection = None
 
     def _ask(self, connection: Connection) -> bool:
         """Have a script send a message, which nobody hears: perhaps none may; False without a line."""
@@ -262,10 +263,7 @@ class Listener:
 
     def _rest(self) -> None:
         """Stop to hear the lines at which nobody has waited for a while, or that are kept elsewhere."""
-        now, command = (
-            self._session.clock(),
-            "SUNSUBSCRIBE" if self._whole.sharded else "UNSUBSCRIBE",
-        )
+        now = self._session.clock()
         for line in self._here():
             moved = self._whole.node_of(line) is not self.node
             if not moved and (line.waiters or now < line.left_at + REST):
@@ -277,7 +275,7 @@ class Listener:
             # If the other one comes just now, it is deafened by the answer, and asks again.
             alone = [name for name, only in own if (name, not only) not in self._lines]
             if alone:  # without a channel it would end all
-                self._send(command, *alone)
+                self._send("SUNSUBSCRIBE" if self._whole.sharded else "UNSUBSCRIBE", *alone)
             line.deafen()
             if moved:
                 line.look_all()

@@ -9,13 +9,15 @@ from __future__ import annotations
 import _thread
 import threading
 import time
+from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
+from threading import TIMEOUT_MAX
 from typing import TYPE_CHECKING, Any
 
 from interlock._core.model.effects import GRACE, NEVER, decoded
 from interlock._core.upkeep.session import Answers, Work
-from interlock._drivers.background.callbacks import call_user, report_aside
+from interlock._drivers.background.callbacks import call_user, outlived
 from interlock._drivers.background.log import log_late
 from interlock._drivers.background.reports import Report
 from interlock._drivers.process import clock
@@ -25,7 +27,7 @@ from interlock._links.resp import send_texts
 from interlock.errors import ClosedError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from interlock._core.model.effects import Eval
     from interlock._core.model.hold import Hold
@@ -36,8 +38,8 @@ if TYPE_CHECKING:
 
 PAUSE_AFTER_ERROR = 0.1
 """Seconds for which the thread does nothing after an unexpected error."""
-PAUSE_WHILE_MOVING = 0.1
-"""Seconds after which a closing client asks again for keys of a slot that moves."""
+PAUSE = 0.1
+"""Seconds after which a closing client sends again what got no answer."""
 LEAST = 0.05
 """Seconds that a closing client gives a node at least."""
 
@@ -87,13 +89,13 @@ class Lane:
         calls, mine = [*work.calls(), *report.calls()], len(work.dead) + len(work.renewals)
         if report.card is not None:  # operators ask whether its client is connected
             self._pool.call(self._upkeep.reports.connection_name())
-        try:
+        # If nothing is heard of them.
+        outcomes: list[Any] = [ServerUnavailableError("a lane failed", sent=True, transient=True)]
+        outcomes *= mine
+        with outlived("a lane"):
             replies = self._pool.batch(calls, self._timeout, self._upkeep.refuse_closed)
             outcomes = decoded(calls, replies)
             self._upkeep.reports.answered(report, outcomes[mine:], named=self._pool.named)
-        except Exception as error:  # noqa: BLE001 - as if no reply had come
-            report_aside("a lane", error)
-            outcomes = [ServerUnavailableError(str(error), sent=True, transient=True)] * mine
         return Answers(work, outcomes[:mine], self)
 
 
@@ -163,26 +165,28 @@ class Upkeep:
         only = self._only
         if not only.acquire(blocking=False):
             return
-        session, inbox, due = self.session, self._inbox, self.session.clock()
-        asked = False
+        due = self.session.clock()
         while not self._closed and only is self._only:
-            try:
-                try:
-                    seconds = min(max(0.0, due - session.clock()), threading.TIMEOUT_MAX)
-                    item = inbox.get(timeout=None if due == NEVER else seconds)
-                    while True:
-                        asked = session.sort(item, session.clock()) or asked
-                        item = inbox.get_nowait()
-                except Empty:
-                    late = session.clock() - due
-                    if asked or late >= 0:
-                        self._note_late(late)
-                        asked, due = False, max(self._turn(), session.clock())
-            except Exception as error:  # noqa: BLE001 - the other holds must go on being kept
-                report_aside("the upkeep of locks", error)
-                due = session.clock() + PAUSE_AFTER_ERROR
+            until, due = due, self.session.clock() + PAUSE_AFTER_ERROR
+            with outlived("the upkeep of locks"):  # the other holds must go on being kept
+                due = self._look(until)
         for lane in self._lanes.values():  # not in `close`: a turn may just make one
             lane.end()
+
+    def _look(self, due: float) -> float:
+        """Wait until *due*, or for the inbox; take what is in it; return when to come again."""
+        session, inbox, asked = self.session, self._inbox, False
+        seconds = None if due == NEVER else min(max(0.0, due - session.clock()), TIMEOUT_MAX)
+        with suppress(Empty):
+            item = inbox.get(timeout=seconds)
+            while True:
+                asked = session.sort(item, session.clock()) or asked
+                item = inbox.get_nowait()
+        late = session.clock() - due
+        if not asked and late < 0:
+            return due
+        self._note_late(late)
+        return max(self._turn(), session.clock())
 
     def _note_late(self, seconds: float) -> None:
         """Log that the thread got its turn *seconds* late, if holds may be lost by that."""
@@ -236,26 +240,40 @@ class Upkeep:
         session = self.session
         self._closed = True
         given_up: list[Hold] = [*list(session.live), *list(session.calls)]
-        held = [hold for hold in given_up if hold.entries]
+        held = {hold for hold in given_up if hold.entries}
         for hold in given_up:
             session.give_up(hold)
         session.watchdog.forget_lost()
         session.wake(None)
         deadline = session.clock() + timeout
         # Without a name: it writes the releases at once, for a server that just stands still.
-        pool, failure = Pool(self.topology), None
-        for work in self._by_node(Work(list(session.garbage.dead), [])).values():
-            calls = work.calls()
-            send_texts(calls)
-            replies = _last_replies(partial(_last_batch, pool), calls, deadline)
-            for hold, outcome in zip(work.dead, decoded(calls, replies), strict=True):
-                if isinstance(outcome, ServerUnavailableError) and hold in held:
-                    failure = outcome
+        pool = Pool(self.topology)
+        failed = self._release(pool, deadline)
         self._remove_card(pool, deadline)
         pool.close(0)
-        if failure is not None:
+        for hold in failed.keys() & held:
+            failure = failed[hold]
             failure.args = (f"{failure}; what was held ends with its lease",)
             raise failure
+
+    def _release(self, pool: Pool, deadline: float) -> dict[Hold, ServerUnavailableError]:
+        """Release all that may be held until *deadline*; return why the rest is not released.
+
+        What got no answer, because a connection was lost or a slot moves, is sent again.
+        """
+        dead = list(self.session.garbage.dead)
+        failed: dict[Hold, ServerUnavailableError] = {}
+        while True:
+            for work in self._by_node(Work(dead, [])).values():
+                calls = work.calls()
+                for hold, outcome in zip(work.dead, _last(pool, calls, deadline), strict=True):
+                    _ = failed.pop(hold, None)
+                    if isinstance(outcome, ServerUnavailableError):
+                        failed[hold] = outcome
+            dead = [hold for hold, error in failed.items() if error.sent and error.transient]
+            if not dead or clock.now() + PAUSE >= deadline:
+                return failed
+            time.sleep(PAUSE)
 
     def _remove_card(self, pool: Pool, deadline: float) -> None:
         until = clock.now() + GRACE
@@ -263,49 +281,10 @@ class Upkeep:
             lane.rest(until - clock.now())  # it may just write the card
         card = self.reports.card.remove()
         if card is not None:
-            send_texts([card])
-            _ = _last_batch(pool, [card], deadline)
+            _ = _last(pool, [card], deadline)
 
 
-def _last_batch(pool: Pool, calls: Sequence[Eval[Any]], deadline: float) -> list[object]:
-    """Send *calls* until *deadline*; return their replies."""
-    return pool.batch(calls, max(deadline - clock.now(), LEAST))
-
-
-def _last_replies(
-    send: Callable[[Sequence[Eval[object]], float], list[object]],
-    calls: Sequence[Eval[object]],
-    deadline: float,
-) -> Sequence[object]:
-    """Return the replies to *calls* of a client that closes; *send* sends until *deadline*.
-
-    Until then those whose slots are moving are sent again. Those of a lost connection are sent once
-    more, on a new one. The server may have closed the connection while it was idle.
-    """
-    replies = send(calls, deadline)
-    pause = 0.0
-    while True:
-        again = [
-            place
-            for place, reply in enumerate(replies)
-            if _moving(reply) or (not pause and _cut_off(reply))
-        ]
-        if not again or clock.now() + pause >= deadline:
-            return replies
-        time.sleep(pause)
-        pause = PAUSE_WHILE_MOVING
-        answers = send([calls[place] for place in again], deadline)
-        for place, answer in zip(again, answers, strict=True):
-            if isinstance(answer, ServerUnavailableError) and _cut_off(replies[place]):
-                answer.sent = True  # the first time
-            replies[place] = answer
-
-
-def _moving(reply: object) -> bool:
-    """Return whether *reply* says that some of a call's keys are at another node meanwhile."""
-    return isinstance(reply, ServerUnavailableError) and reply.code == "TRYAGAIN"
-
-
-def _cut_off(reply: object) -> bool:
-    """Return whether *reply* says that the connection was lost before the reply came."""
-    return isinstance(reply, ServerUnavailableError) and reply.sent and reply.transient
+def _last(pool: Pool, calls: list[Eval[Any]], deadline: float) -> list[object]:
+    """Send *calls* of a client that closes until *deadline*; return their outcomes."""
+    send_texts(calls)
+    return decoded(calls, pool.batch(calls, max(deadline - clock.now(), LEAST)))

@@ -187,6 +187,10 @@ def report(what: str, error: BaseException) -> None:
 
     It goes to stderr, or to the user's hook (`threading.excepthook`).
     """
+    if isinstance(error, SystemExit):
+        # Exception hooks of threads ignore it. The user would never learn that the process goes on.
+        exiting = RuntimeError("sys.exit() ended this call only, not the process")
+        exiting.__cause__, error = error, exiting
     error.add_note(f"in interlock: {what}")
     args = threading.ExceptHookArgs(
         (type(error), error, error.__traceback__, threading.current_thread())
@@ -197,18 +201,18 @@ def report(what: str, error: BaseException) -> None:
         sys.__excepthook__(type(failure), failure, failure.__traceback__)
 
 
-def run_user(what: str, callback: Callable[[], object]) -> None:
-    """Call the user's *callback*, called *what* in a report of its error: no caller gets that."""
+def run_user(what: str, callback: Callable[[], object], *, tell: bool = True) -> bool:
+    """Call the user's *callback*, called *what* in a report of its error: no caller gets that.
+
+    Return whether it raised nothing. The report is left out unless *tell*.
+    """
     try:
         _ = callback()
-    except SystemExit as error:
-        # Exception hooks of threads ignore SystemExit. The user would never learn that the process
-        # goes on.
-        exiting = RuntimeError("sys.exit() ended this callback only, not the process")
-        exiting.__cause__ = error
-        report(what, exiting)
     except BaseException as error:  # noqa: BLE001 - the user's code; ours goes on
-        report(what, error)
+        if tell:
+            report(what, error)
+        return False
+    return True
 
 
 def _after_fork() -> None:
