@@ -156,20 +156,16 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
         """Run the task, and leave its lock locked until *least* seconds have passed."""
         until, self.request.interlock_hold = time.monotonic() + least, hold
 
-        def keep() -> None:
+        def leave(kind: type[BaseException] | None, *_: object) -> None:
+            if kind is not None and issubclass(kind, celery.exceptions.Retry):
+                return  # it must find the lock free, or has taken it along
             if (rest := until - time.monotonic()) > 0:
-                hold._leave_locked(rest)  # noqa: SLF001 - one package
+                with contextlib.suppress(errors.InterlockError if kind else ()):
+                    hold._leave_locked(rest)  # noqa: SLF001 - one package
 
-        try:
-            result = self.run(*args, **kwargs)
-        except celery.exceptions.Retry:
-            raise  # it must find the lock free, or has taken it along
-        except BaseException:
-            with contextlib.suppress(errors.InterlockError):
-                keep()
-            raise
-        keep()
-        return result
+        with contextlib.ExitStack() as stack:
+            stack.push(leave)
+            return self.run(*args, **kwargs)
 
     def apply_async(  # pyright: ignore[reportIncompatibleMethodOverride]  # the rest by name
         self, args: Any = None, kwargs: Any = None, task_id: str | None = None, **options: Any
@@ -195,13 +191,12 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
             self._log("task.not_sent", "%s was not sent: %r is queued or runs already", name)
             return EagerResult(task_id or uuid(), self.otherwise, states.REJECTED, name=self.name)
         headers = {**(options.pop("headers", None) or {}), _TICKET: ticket}
-        try:
-            return send(args, kwargs, task_id=task_id, headers=headers, **options)
-        except BaseException:
+        with contextlib.ExitStack() as unless_sent:
             if ticket is not None:
-                with contextlib.suppress(errors.InterlockError):  # else it ends with its lease
-                    ours.ticket(ticket).release()
-            raise
+                unless_sent.callback(_free, ours, ticket)
+            sent = send(args, kwargs, task_id=task_id, headers=headers, **options)
+            unless_sent.pop_all()
+        return sent
 
     def _take_along(self, lease: timedelta) -> str | None:
         """Return a ticket for the lock of the running task, which is tried again; None without."""
@@ -233,6 +228,12 @@ def _check_modes(task: Any) -> None:
         if (found := getattr(task, name)) not in modes:
             known = f"{', '.join(modes[:-1])} or {modes[-1]}"
             raise errors.ConfigError(f"{name} is {known}, not {found!r}")
+
+
+def _free(ours: Client, ticket: str) -> None:
+    """Release the lock of a task that was not sent; without an answer it ends with its lease."""
+    with contextlib.suppress(errors.InterlockError):
+        ours.ticket(ticket).release()
 
 
 def _lock_for(ours: Client, name: str, lease: timedelta) -> str | None:

@@ -74,13 +74,8 @@ class Cursor(Protocol):
         ...
 
 
-class AsyncCursor(Protocol):
+class AsyncCursor(Cursor, Protocol):
     """A DB-API cursor whose `execute` is awaited."""
-
-    @property
-    def rowcount(self) -> int:
-        """Return how many rows the last statement changed."""
-        ...
 
     def execute(self, operation: Any, parameters: Any, /) -> Awaitable[object]:
         """Run one statement."""

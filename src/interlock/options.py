@@ -90,15 +90,6 @@ _DURATIONS = ("lease", "fair_wait", "command_timeout", "outage_timeout")
 _THRESHOLDS = ("slow_acquire", "slow_hold")
 
 
-def _check_threshold(options: Options, name: str) -> None:
-    value = getattr(options, name)
-    if value is None:
-        return
-    object.__setattr__(options, name, value := seconds(value))
-    if not _is_number(value) or not value > 0:
-        raise ConfigError(f"{name} must be None or seconds above 0, not {value!r}")
-
-
 def _check_credentials(given: object) -> None:
     if not (given is None or callable(given) or isinstance(given, CredentialProvider)):
         raise ConfigError(
@@ -118,11 +109,6 @@ def _check_prefix(options: Options) -> None:
             f"like Redisson's keys or ours (redisson_, interlock_), not {given!r}"
         )
     object.__setattr__(options, "prefix", check_text(given, "prefix"))
-
-
-def _check_words(options: Options) -> None:
-    if options.card not in (True, False, "names"):
-        raise ConfigError(f'card must be True, False or "names", not {options.card!r}')
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,24 +159,24 @@ class Options:
         def __init__(self, **fields: Unpack[OptionChanges]) -> None: ...
 
     def __post_init__(self) -> None:
-        lease = self.lease
-        for name in _DURATIONS:
-            object.__setattr__(self, name, seconds(getattr(self, name)))
-        check_lease(lease, MIN_RENEWED_LEASE)
-        check_long_lease(lease)
-        for name in _DURATIONS[1:]:
+        check_lease(self.lease, MIN_RENEWED_LEASE)
+        check_long_lease(self.lease)
+        for name in (*_DURATIONS, *_THRESHOLDS):
             value = getattr(self, name)
+            object.__setattr__(self, name, value := seconds(value))
+            if name in _THRESHOLDS and value is None:
+                continue
             if not _is_number(value) or not 0 < value < math.inf:
-                raise ConfigError(f"{name} must be seconds above 0, not {value!r}")
-        for name in _THRESHOLDS:
-            _check_threshold(self, name)
+                least = "None or seconds" if name in _THRESHOLDS else "seconds"
+                raise ConfigError(f"{name} must be {least} above 0, not {value!r}")
         if self.pubsub not in ("auto", "plain", "sharded", "off"):
             raise ConfigError(f"pubsub must be auto, plain, sharded or off, not {self.pubsub!r}")
         if self.replicas != "off" and type(self.replicas) is not ReplicaPolicy:
             raise ConfigError(
                 f'replicas must be "off", best_effort(...) or required(...), not {self.replicas!r}'
             )
-        _check_words(self)
+        if self.card not in (True, False, "names"):
+            raise ConfigError(f'card must be True, False or "names", not {self.card!r}')
         _check_prefix(self)
         _check_credentials(self.credentials)
 
@@ -218,26 +204,13 @@ _OF_REDIS_PY = {
     "socket_connect_timeout": "give it in the URL, as ?socket_connect_timeout=3",
     "retry_on_timeout": "it is not needed: outage_timeout=seconds limits the attempts",
 }
-_OF_REDISSON = {
-    "lockWatchdogTimeout": "use lease=seconds",
-    "fairLockWaitTimeout": "use fair_wait=seconds",
-    "checkLockSyncedSlaves": "use replicas=required(...) or best_effort(...)",
-    "slavesSyncTimeout": "use replicas=required(..., timeout=seconds)",
-    "nameMapper": "use prefix=text",
-    "credentialsResolver": "use credentials=function",
-}
 
 
 def _instead(unknown: str, known: Iterable[str]) -> str:
     """Return what to write in place of an option that does not exist."""
     if unknown in _OF_THE_SERVER:
         return "give it in the URL, as redis://user:password@host:6379/0"
-    if unknown in _OF_REDIS_PY:
-        return _OF_REDIS_PY[unknown]
-    for theirs, instead in _OF_REDISSON.items():
-        if unknown.replace("_", "").lower() == theirs.lower():
-            return instead
-    return did_you_mean(unknown, known)
+    return _OF_REDIS_PY.get(unknown) or did_you_mean(unknown, known)
 
 
 def seconds(duration: Duration) -> float:

@@ -7,6 +7,7 @@ import socket
 import sys
 import tempfile
 from argparse import RawDescriptionHelpFormatter
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,15 +109,14 @@ def _acquire(client: Client, given: Mapping[str, Any], reason: str) -> int:
         # If this process dies before the ticket is written, this short lease ends it.
         ticket = hold.hand_over(lease=min(check_lease(wanted), _TO_WRITE))
     try:
-        ticket.announce(wanted, reason, who=f"{user()}@{socket.gethostname()}")
-        _write(str(ticket), given["ticket_file"])
+        with ExitStack() as unless_written:
+            unless_written.callback(ticket.release)
+            ticket.announce(wanted, reason, who=f"{user()}@{socket.gethostname()}")
+            _write(str(ticket), given["ticket_file"])
+            unless_written.pop_all()
     except OSError as error:
-        ticket.release()
         say(f"the ticket could not be written, so the lock is free again: {error}")
         return Status.OUTPUT
-    except BaseException:
-        ticket.release()
-        raise
     ticket.extend(wanted)
     return 0
 
