@@ -160,7 +160,8 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
             if kind is not None and issubclass(kind, celery.exceptions.Retry):
                 return  # it must find the lock free, or has taken it along
             if (rest := until - time.monotonic()) > 0:
-                with contextlib.suppress(errors.InterlockError if kind else ()):
+                # The error of the task counts more.
+                with contextlib.suppress(*([errors.InterlockError] if kind else [])):
                     hold._leave_locked(rest)  # noqa: SLF001 - one package
 
         with contextlib.ExitStack() as stack:

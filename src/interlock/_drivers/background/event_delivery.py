@@ -204,12 +204,15 @@ class Observers:
 
     def _deliver(self, queued: Any) -> None:
         """Deliver an event to all observers, or attach or detach one."""
-        if not isinstance(queued, Frequent | Event):
-            queued()
-            return
-        context, event = None, queued
-        if isinstance(queued, Frequent):
-            context, event = queued.context, self._events.event(queued)
+        context: Context | None = None
+        match queued:
+            case Event():
+                event = queued
+            case Frequent():
+                event, context = self._events.event(queued), queued.context
+            case attach_or_detach:
+                attach_or_detach()
+                return
         for observer in self._attached:
             self._tell(observer, event.method, event, context)
 
