@@ -14,17 +14,15 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import interlock
 import interlock.observe
 from tests.support.patience import GIVE_UP, wait_until
 from tests.support.server import RedisServer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
 
 INTERVAL = 1e-6
 """Seconds after which the interpreter changes threads."""

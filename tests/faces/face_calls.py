@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from tests.objects.awaited import Face
+from tests.objects.awaited import Face
 
 
 async def told(result: Any) -> Any:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import AsyncIterator
+from typing import Any, cast
 
 import pytest
 from tests.faces.face_calls import call
+from tests.objects.awaited import Face
+from tests.support.servers import RedisServer
 
 import interlock.asyncio
 from interlock import connect
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.objects.awaited import Face
-    from tests.support.servers import RedisServer
 
 REFUSED = "is a coroutine function, which nobody would await here: give a plain function"
 

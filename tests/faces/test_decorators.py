@@ -7,29 +7,24 @@ import contextlib
 import functools
 import inspect
 import time
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from tests.objects.awaited import until
+import redis
+from tests.objects.awaited import Face, until
 from tests.support.address import free_port
 from tests.support.cards import own_keys
 from tests.support.patience import GIVE_UP, wait_until
-from tests.support.proxy import command, drop_request
+from tests.support.proxy import FaultProxy, command, drop_request
 from tests.support.renewal import renews_soon
 
 import interlock
 import interlock.asyncio
 from interlock import AcquireTimeoutError, ConfigError, NotHeldError, ServerUnavailableError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    import redis
-    from tests.objects.awaited import Face
-    from tests.support.proxy import FaultProxy
 
 
 @dataclass

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+import redis
 from tests.faces.face_calls import call, told
+from tests.objects.awaited import Face
 from tests.support.servers import RedisServer
 
 import interlock
 import interlock.asyncio
 from interlock import MisuseWarning, NotHeldError, Options, WrongTypeError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    import redis
-    from tests.objects.awaited import Face
 
 HOUR = timedelta(hours=2)
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from tests.objects.awaited import stage_of
+from tests.objects.awaited import Stage, stage_of
 from tests.objects.kinds import Kind
 
 from interlock import AcquireTimeoutError, ConfigError
-
-if TYPE_CHECKING:
-    from tests.objects.awaited import Stage
 
 stage = stage_of(
     Kind("limited", lambda client, name, n=2, **options: client.limited(name, n, **options))

@@ -5,19 +5,16 @@ Locks have such cases of their own: ``tests/objects/test_input.py``.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+import redis
 from tests.objects.awaited import Face, Stage
 from tests.objects.kinds import Kind
 
 from interlock import ConfigError, WrongTypeError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    import redis
 
 
 @dataclass(frozen=True)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.objects.interrupting import Blow
 from tests.support.servers import wait_until
 
 import interlock
+from interlock import Client
 from interlock._core.objects.counter import Carried
 from interlock.sync.decorators import _Call
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from interlock import Client
 
 LEASE = 90.0
 """Seconds. What a strike leaves must be given back sooner than the renewal thread would do it."""

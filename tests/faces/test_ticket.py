@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
-from tests.objects.awaited import KINDS, Stage
+import redis
+from tests.objects.awaited import KINDS, Face, Stage
 from tests.support.holding import held as taken
 
 import interlock
 from interlock import ConfigError, NotHeldError, ReentryError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    import redis
-    from tests.objects.awaited import Face
 
 
 @pytest.fixture(params=[kind for kind in KINDS if kind.tickets], ids=lambda kind: kind.name)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.fencing.postgres import PostgresServer
+from tests.fencing.postgres import PostgresServer
 
 
 @pytest.fixture(scope="session")

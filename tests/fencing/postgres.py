@@ -9,14 +9,12 @@ import signal
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from types import TracebackType
+from typing import Self
 
 import psycopg
 from tests.support.process import ServerProcess
 from tests.support.servers import wait_until
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 START_TIMEOUT = 60.0
 USERS = ("postgres", "nobody")

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 import redis.asyncio
 from redis.exceptions import ResponseError
+from tests.support.proxy import FaultProxy
 
 from interlock import ConfigError, fencing
-
-if TYPE_CHECKING:
-    from tests.support.proxy import FaultProxy
 
 
 async def check(client: redis.Redis | str, key: str, token: int | None) -> None:

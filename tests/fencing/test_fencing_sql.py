@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 import sqlite3
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 import pytest
 from tests.support.servers import wait_until
 
 from interlock import ConfigError, fencing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Database:

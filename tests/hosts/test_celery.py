@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+import redis
 from celery import Celery
 from tests.hosts.host_process import Hosts
 from tests.hosts.pages import write_programs
@@ -17,12 +20,6 @@ from tests.support.servers import RedisServer
 
 import interlock
 import interlock.celery
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    import redis
 
 SOON = 30.0
 LEASE = 2.0

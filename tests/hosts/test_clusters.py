@@ -9,13 +9,11 @@ import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
+from tests.hosts.host_process import Hosts
 from tests.support.servers import wait_until
-
-if TYPE_CHECKING:
-    from tests.hosts.host_process import Hosts
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

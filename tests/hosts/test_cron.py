@@ -5,16 +5,13 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from tests.hosts.pages import write_programs
 
 import interlock
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 UNITS = ("nightly.service", "nightly.timer", "importer.service")
 SHOWN = "redis://localhost:6379/0"

@@ -6,15 +6,12 @@ import re
 import shlex
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
+from tests.hosts.host_process import Hosts
 from tests.hosts.pages import HOW_TO, write_programs
 
 import interlock
-
-if TYPE_CHECKING:
-    from tests.hosts.host_process import Hosts
 
 MANAGE = """
 import os, sys

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tests.docs.faces_of_programs import assert_runs, programs
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PROGRAMS = programs("trio")
 

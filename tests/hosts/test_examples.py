@@ -8,13 +8,10 @@ import shutil
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import redis
+from tests.hosts.host_process import Hosts
 from tests.support.patience import wait_until
-
-if TYPE_CHECKING:
-    import redis
-    from tests.hosts.host_process import Hosts
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SOON = 30.0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import httpx2 as httpx
 import pytest
@@ -13,12 +14,8 @@ from starlette.testclient import TestClient
 from tests.hosts.pages import write_programs
 
 import interlock
-from interlock.asyncio import Permit  # noqa: TC001 - FastAPI reads it
+from interlock.asyncio import Permit
 from interlock.fastapi import Limited, Locked, client, lifespan
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 ONE_REPORT = Limited("reports:{id}", 1, timeout=0.05)
 

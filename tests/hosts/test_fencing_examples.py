@@ -6,8 +6,10 @@ import contextlib
 import importlib.util
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import boto3
 import httpx
@@ -20,10 +22,6 @@ from tests.fencing.postgres import PostgresServer
 from tests.hosts.serving import served
 
 from interlock.fencing import StaleTokenError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import ModuleType
 
 EXAMPLES = Path(__file__).parents[2] / "examples/fencing"
 REGION = "eu-west-1"

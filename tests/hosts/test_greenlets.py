@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 from tests.support.faults import delay_reply, swallow_reply
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.support.proxy import FaultProxy
+from tests.support.proxy import FaultProxy
 
 NETWORK = 0.005
 """Seconds that each reply takes."""

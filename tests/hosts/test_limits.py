@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+import redis
+from tests.hosts.host_process import Hosts
 from tests.hosts.pages import write_programs
 from tests.support.patience import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import redis
-    from tests.hosts.host_process import Hosts
 
 SOON = 60.0
 TASKS = 12

@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import httpx2 as httpx
 import pytest
@@ -15,9 +15,6 @@ from tests.support.address import free_port
 from tests.support.patience import wait_until
 
 import interlock
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FASTAPI = """
 import asyncio, time, warnings, interlock

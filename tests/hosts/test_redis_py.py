@@ -11,8 +11,10 @@ import os
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -27,10 +29,6 @@ import interlock
 import interlock.asyncio.redis_py
 import interlock.redis_py
 from interlock.redis_py import Lock, client_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture

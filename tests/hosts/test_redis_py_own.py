@@ -11,12 +11,9 @@ import subprocess
 import sys
 import tarfile
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 READS_THE_KEY = "reads the key with GET; ours is a hash, and its TTL is a renewed lease"
 REPLACES_THE_CLOCK = (

@@ -7,19 +7,15 @@ import re
 import shlex
 import signal
 import sys
-from typing import TYPE_CHECKING
 
 import redis
 from rq import Queue
-from rq.job import JobStatus
+from rq.job import Job, JobStatus
+from tests.hosts.host_process import Hosts
 from tests.hosts.pages import HOW_TO, write_programs
 from tests.support.patience import wait_until
 
 import interlock
-
-if TYPE_CHECKING:
-    from rq.job import Job
-    from tests.hosts.host_process import Hosts
 
 SOON = 30.0
 CRON = """

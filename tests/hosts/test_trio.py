@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
+import redis
 import trio
 import trio.testing
 from tests.objects.awaited import resting
@@ -16,11 +18,6 @@ from tests.support.renewal import renews_soon
 import interlock
 import interlock._drivers.trio
 import interlock.trio
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    import redis
 
 
 def run(main: Callable[..., Awaitable[None]], *args: Any) -> None:

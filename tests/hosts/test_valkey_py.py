@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
 
 import pytest
 import valkey
@@ -14,10 +16,6 @@ from tests.support.servers import ClusterServers, RedisServer, SentinelServers
 
 import interlock
 import interlock.asyncio
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import ModuleType
 
 # Tests may use both faces in one thread.
 pytestmark = pytest.mark.filterwarnings("ignore::interlock.errors.MisuseWarning")

@@ -8,12 +8,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.needs import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WITHOUT = """
 import asyncio, atexit, os, signal, socket, sys, threading, time, warnings

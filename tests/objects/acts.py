@@ -5,19 +5,16 @@ from __future__ import annotations
 import contextlib
 import time
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from tests.objects.kinds import EXCLUSIVE, KINDS
+from tests.objects.stage import Stage
+from tests.objects.worlds import Actor
 from tests.support.patience import wait_until
 
 from interlock import HoldLostError, MisuseWarning
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.objects.stage import Stage
-    from tests.objects.worlds import Actor
 
 SOON = {"lease": 3}
 """Options of a client that renews each second, and so hears soon of a loss."""

@@ -8,25 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Literal
 
 import pytest
-from tests.objects.kinds import named
-from tests.objects.worlds import TaskActor, ThreadActor
+import redis
+from tests.objects.kinds import Kind, named
+from tests.objects.worlds import Actor, TaskActor, ThreadActor
 from tests.support.cards import own_keys
 from tests.support.patience import given
 from tests.support.renewal import grown, renews_soon
 
 import interlock
 import interlock.asyncio
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    import redis
-    from tests.objects.kinds import Kind
-    from tests.objects.worlds import Actor
-
 
 KINDS = [
     *map(named, ("lock", "lock-once", "fair", "fenced", "spin", "write", "group", "multi", "red"))

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import AsyncExitStack, ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from tests.objects.stage import NAME
-from tests.objects.worlds import played
+from tests.objects.stage import NAME, Stage
+from tests.objects.worlds import Actor, played
 from tests.support.patience import GIVE_UP, wait_until
 
 import interlock
 from interlock import AcquireTimeoutError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import Future
-
-    from tests.objects.stage import Stage
-    from tests.objects.worlds import Actor
 
 cancelling = played("asyncio", "trio", "uvloop")
 """Worlds whose calls can be cancelled."""

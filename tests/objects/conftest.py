@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 import redis
-from tests.objects.kinds import KINDS
-from tests.objects.places import PLACES
+from tests.objects.kinds import KINDS, Kind
+from tests.objects.places import PLACES, Place
 from tests.objects.stage import Stage
 from tests.objects.trouble import troubled
-from tests.objects.worlds import WORLDS, parameters
+from tests.objects.worlds import WORLDS, World, parameters
 from tests.support.servers import RedisServer
 
 from interlock._core.locks import together
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.objects.kinds import Kind
-    from tests.objects.places import Place
-    from tests.objects.worlds import World
 
 
 @pytest.fixture(scope="session")

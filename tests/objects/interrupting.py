@@ -10,14 +10,11 @@ import inspect
 import signal
 import sys
 import types
+from collections.abc import Coroutine, Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import interlock
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine, Generator, Iterator
-
 
 R = TypeVar("R")
 Moment = Literal["before", "after"]

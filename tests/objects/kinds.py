@@ -5,13 +5,11 @@ A kind says only how it is made.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    Make = Callable[..., Any]
+Make = Callable[..., Any]
 
 
 @dataclass(frozen=True)

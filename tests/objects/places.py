@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
 
 import redis
 from tests.support.cards import own_keys
 from tests.support.cluster import ClusterServers
 from tests.support.patience import wait_until
 from tests.support.servers import RedisServer, SentinelServers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 GONE = 2.0
 """Seconds for which clients of former tests are waited for; some of them are never closed."""

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.objects.kinds import KINDS
-from tests.objects.permits import PERMITS
+from tests.objects.kinds import KINDS, Kind
+from tests.objects.permits import PERMITS, Permits
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.objects.kinds import Kind
-    from tests.objects.permits import Permits
-
-    Make = Callable[..., Any]
+Make = Callable[..., Any]
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from tests.objects.kinds import Kind
-    from tests.objects.places import Place
-    from tests.objects.worlds import Actor, World
+from tests.objects.kinds import Kind
+from tests.objects.places import Place
+from tests.objects.worlds import Actor, World
 
 NAME = "the name"
 

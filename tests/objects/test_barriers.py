@@ -6,24 +6,19 @@ import asyncio
 import pickle
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
+import redis
 from tests.objects.common import PROMPT, cancelling, each_face, enter
-from tests.objects.stage import NAME
-from tests.objects.worlds import CancelledHereError
+from tests.objects.stage import NAME, Stage
+from tests.objects.worlds import Actor, CancelledHereError
 from tests.support.child import Child
 from tests.support.patience import GIVE_UP, wait_until
 
 import interlock
 from interlock import BrokenBarrierError, ClosedError, ServerUnavailableError
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    import redis
-    from tests.objects.stage import Stage
-    from tests.objects.worlds import Actor
 
 
 class Parties:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.objects.acts import (
@@ -22,11 +22,9 @@ from tests.objects.acts import (
 )
 from tests.objects.block import Block
 from tests.objects.common import in_asyncio
+from tests.objects.stage import Stage
 
 from interlock import AcquireTimeoutError, HoldLostError, NotHeldError
-
-if TYPE_CHECKING:
-    from tests.objects.stage import Stage
 
 
 @pytest.mark.sample

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.objects.acts import exclusive, freed, held, of_kinds
 from tests.objects.common import PROMPT, in_asyncio
-from tests.objects.permits import PERMITS
-from tests.objects.stage import NAME
-from tests.objects.worlds import CancelledHereError
+from tests.objects.permits import PERMITS, Permits
+from tests.objects.stage import NAME, Stage
+from tests.objects.trouble import TroubledPlace
+from tests.objects.worlds import Actor, CancelledHereError
 from tests.support.faults import command, delay_reply
 from tests.support.patience import wait_until
 
 from interlock import observe
-
-if TYPE_CHECKING:
-    from tests.objects.permits import Permits
-    from tests.objects.stage import Stage
-    from tests.objects.trouble import TroubledPlace
-    from tests.objects.worlds import Actor
 
 LATE = delay_reply(2)
 """Longer than it takes to cancel a call that waits for it, and shorter than a command may take."""

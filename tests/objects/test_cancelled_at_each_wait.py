@@ -5,24 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from typing import TYPE_CHECKING, Any, get_args
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any, get_args
 
 import pytest
 from tests.objects.acts import of_kinds
 from tests.objects.awaited import until
 from tests.objects.interrupting import Moment, Points
+from tests.objects.kinds import Kind
+from tests.objects.places import Place
 from tests.objects.stage import NAME
 from tests.support.patience import let_others_run
 
 import interlock.asyncio
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+Make = Callable[..., Any]
 
-    from tests.objects.kinds import Kind
-    from tests.objects.places import Place
-
-    Make = Callable[..., Any]
 
 pytestmark = [
     pytest.mark.usefixtures("patient"),

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
 from tests.objects.common import PROMPT, cancelling, each_face, enter, joins
-from tests.objects.kinds import KINDS, named
-from tests.objects.stage import NAME
-from tests.objects.worlds import CancelledHereError
+from tests.objects.kinds import KINDS, Kind, named
+from tests.objects.stage import NAME, Stage
+from tests.objects.worlds import Actor, CancelledHereError
 from tests.support.child import Child
 from tests.support.patience import GIVE_UP, wait_until
 
 from interlock import ClosedError, HoldLostError, NotHeldError
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from tests.objects.kinds import Kind
-    from tests.objects.stage import Stage
-    from tests.objects.worlds import Actor
 
 WITHOUT = {"fair", "group", "read", "multi", "together", "red"}
 over_each = pytest.mark.parametrize(

@@ -6,19 +6,16 @@ import os
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.objects.common import PROMPT, cancelling, each_face, enter, in_asyncio, joins
-from tests.objects.stage import NAME
+from tests.objects.stage import NAME, Stage
 from tests.objects.worlds import CancelledHereError
 from tests.support.child import Child
 from tests.support.patience import wait_until
 
 from interlock import AcquireTimeoutError, HoldLostError, NotHeldError, ReentryError
-
-if TYPE_CHECKING:
-    from tests.objects.stage import Stage
 
 SOON = 3
 """A lease, in seconds: whoever leads is renewed, or told of a loss, in a third of it."""

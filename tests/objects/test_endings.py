@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import gc
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 from tests.objects.acts import PROMPT, exclusive, freed, held, warned
 from tests.objects.common import each_face
+from tests.objects.stage import Stage
+from tests.objects.trouble import TroubledPlace
 from tests.support.faults import command, swallow_reply
 from tests.support.patience import wait_until
 
 from interlock import ClosedError
-
-if TYPE_CHECKING:
-    from tests.objects.stage import Stage
-    from tests.objects.trouble import TroubledPlace
 
 
 @pytest.mark.promise("ending")

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
+import redis
 from tests.objects.common import PROMPT, cancelling, each_face, joins, kept
-from tests.objects.stage import NAME
+from tests.objects.stage import NAME, Stage
 from tests.objects.worlds import CancelledHereError
 from tests.support.cards import own_keys, waited_channels
 from tests.support.child import Child
 from tests.support.patience import wait_until
 
 from interlock import ClosedError, LatchDeletedError, MisuseWarning
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    import redis
-    from tests.objects.stage import Stage
 
 _MAKE = {
     "event": lambda client: client.event(NAME),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.core.simulator import Simulator
+from tests.core.simulator.process import Process
 from tests.core.simulator.schedule import (
     Interrupted,
     Schedule,
@@ -30,12 +32,8 @@ from interlock.backoff import ExponentialBackoff
 from interlock.errors import HoldLostError, InterlockError
 from interlock.options import Options
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+Make = Callable[..., Any]
 
-    from tests.core.simulator.process import Process
-
-    Make = Callable[..., Any]
 
 NAME = "name"
 OPTIONS = Options(command_timeout=1.0, outage_timeout=4.0, lease=6.0)

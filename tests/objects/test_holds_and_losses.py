@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import pickle
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tests.objects.acts import (
@@ -22,17 +23,12 @@ from tests.objects.acts import (
 )
 from tests.objects.common import each_face, in_asyncio
 from tests.objects.kinds import KINDS, named
-from tests.support.faults import command, delay, delay_reply
+from tests.objects.stage import Stage
+from tests.objects.trouble import TroubledPlace
+from tests.support.faults import Action, command, delay, delay_reply
 from tests.support.patience import wait_until
 
 from interlock import HoldLostError, InterlockError, NotHeldError, ServerUnavailableError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.objects.stage import Stage
-    from tests.objects.trouble import TroubledPlace
-    from tests.support.faults import Action
 
 
 def test_a_hold_tells_what_is_held(stage: Stage) -> None:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import math
 import threading
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+import redis
 from tests.objects.acts import held, of_kinds
 from tests.objects.common import each_face
-from tests.objects.stage import NAME
+from tests.objects.stage import NAME, Stage
 
 import interlock
 from interlock import ConfigError, Options, WrongTypeError
-
-if TYPE_CHECKING:
-    import redis
-    from tests.objects.stage import Stage
 
 NAN = math.nan
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 from tests.objects.acts import PROMPT, exclusive, freed, held, of_kinds, reentrant, two
 from tests.objects.common import each_face, one_or_several
+from tests.objects.stage import Stage
 from tests.support.patience import wait_until
 
 from interlock import HoldLostError, NotHeldError, ReentryError
-
-if TYPE_CHECKING:
-    from tests.objects.stage import Stage
 
 
 @pytest.mark.sample

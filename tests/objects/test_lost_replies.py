@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.objects.acts import freed, held, of_kinds, renewed
 from tests.objects.common import each_face
-from tests.support.faults import FAULTS, delay, delay_reply, drop_reply
+from tests.objects.stage import Stage
+from tests.objects.trouble import TroubledPlace
+from tests.support.faults import FAULTS, Matcher, delay, delay_reply, drop_reply
 
 from interlock import InterlockError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.objects.stage import Stage
-    from tests.objects.trouble import TroubledPlace
-    from tests.support.faults import Matcher
 
 TIMEOUT = 0.3
 """Seconds that a command has here."""

@@ -18,18 +18,16 @@ import threading
 import time
 import warnings
 from collections import Counter
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.support.patience import wait_until
 
 import interlock
 import interlock.asyncio
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
 
 GAP = 0.05
 """Seconds between two arrivals."""

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.objects.acts import SOON, freed, held, of_kinds, renewed
 from tests.objects.common import each_face
-from tests.objects.stage import NAME
+from tests.objects.stage import NAME, Stage
+from tests.objects.trouble import TroubledPlace
 from tests.support.patience import wait_until
 
 from interlock import HoldLostError
-
-if TYPE_CHECKING:
-    from tests.objects.stage import Stage
-    from tests.objects.trouble import TroubledPlace
 
 all_or_none = of_kinds(lambda kind: kind.name in ("multi", "together", "red", "group"))
 red = of_kinds(lambda kind: kind.name == "red")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.objects.common import (
@@ -19,17 +19,13 @@ from tests.objects.common import (
     one_or_several,
     outcome,
 )
-from tests.objects.permits import LEASED, PERMITS, SEVERAL
-from tests.objects.stage import NAME
+from tests.objects.permits import LEASED, PERMITS, SEVERAL, Permits
+from tests.objects.stage import NAME, Stage
 from tests.objects.worlds import CancelledHereError
 from tests.support.child import Child
 from tests.support.patience import wait_until
 
 from interlock import AcquireTimeoutError, ClosedError, HoldLostError, MisuseWarning, NotHeldError
-
-if TYPE_CHECKING:
-    from tests.objects.permits import Permits
-    from tests.objects.stage import Stage
 
 every = pytest.mark.parametrize("permits", PERMITS, ids=lambda each: each.name)
 with_leases = pytest.mark.parametrize("permits", LEASED, ids=lambda each: each.name)

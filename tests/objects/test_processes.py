@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import signal
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+import redis
 from tests.objects.common import each_face, played
-from tests.objects.stage import NAME
+from tests.objects.stage import NAME, Stage
+from tests.objects.worlds import World
 from tests.support.cards import own_keys, waited_channels
 from tests.support.child import Child
 from tests.support.patience import wait_until
+from tests.support.servers import RedisServer
 
 import interlock
-
-if TYPE_CHECKING:
-    import redis
-    from tests.objects.stage import Stage
-    from tests.objects.worlds import World
-    from tests.support.servers import RedisServer
 
 FORKS = """
 client = interlock.connect(url, lease=3)

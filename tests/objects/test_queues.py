@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import time
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
 from tests.objects.common import (
@@ -17,20 +18,13 @@ from tests.objects.common import (
     outcome,
     played,
 )
-from tests.objects.queues import QUEUES
-from tests.objects.stage import NAME
-from tests.objects.worlds import CancelledHereError
+from tests.objects.queues import QUEUES, Queue
+from tests.objects.stage import NAME, Stage
+from tests.objects.worlds import Actor, CancelledHereError
 from tests.support.child import Child
 from tests.support.patience import wait_until
 
 from interlock import ClosedError
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from tests.objects.queues import Queue
-    from tests.objects.stage import Stage
-    from tests.objects.worlds import Actor
 
 every = pytest.mark.parametrize("queue", QUEUES, ids=lambda each: each.name)
 in_order = pytest.mark.parametrize(

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
 from tests.objects.acts import PROMPT, SOON
 from tests.objects.common import cancelling, one_or_several
-from tests.objects.worlds import CancelledHereError
+from tests.objects.stage import Stage
+from tests.objects.worlds import Actor, CancelledHereError
 from tests.support.patience import wait_until
 
 from interlock import NotHeldError, UpgradeError
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from tests.objects.stage import Stage
-    from tests.objects.worlds import Actor
 
 NAME = "the name"
 

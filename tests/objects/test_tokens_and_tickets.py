@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 from tests.objects.acts import SOON, freed, held, lost, of_kinds
+from tests.objects.stage import Stage
 from tests.support.patience import wait_until
 
 from interlock import NotHeldError
-
-if TYPE_CHECKING:
-    from tests.objects.stage import Stage
 
 fenced = of_kinds(lambda kind: kind.fenced)
 with_tickets = of_kinds(lambda kind: kind.tickets)

@@ -6,18 +6,15 @@ For those with an order, test_queues.py has the same and more.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 from tests.objects.acts import PROMPT, of_kinds, two
 from tests.objects.common import cancelling, each_face, one_or_several
+from tests.objects.stage import Stage
 from tests.objects.worlds import CancelledHereError
 from tests.support.patience import wait_until
 
 from interlock import ClosedError
-
-if TYPE_CHECKING:
-    from tests.objects.stage import Stage
 
 without_turns = of_kinds(lambda kind: not (kind.in_turn or kind.shared))
 queued = of_kinds(lambda kind: kind.waits and not (kind.in_turn or kind.shared))

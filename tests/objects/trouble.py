@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from tests.objects.places import Place
-from tests.support.proxy import FaultProxy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tests.support.proxy import Action, Matcher
-    from tests.support.servers import RedisServer
+from tests.support.proxy import Action, FaultProxy, Matcher
+from tests.support.servers import RedisServer
 
 
 class TroubledPlace(Place):

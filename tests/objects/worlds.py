@@ -12,21 +12,18 @@ import inspect
 import queue
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 from tests.support.patience import GIVE_UP
 
 import interlock
 import interlock.asyncio
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from _pytest.mark.structures import ParameterSet
-
-Call = tuple["Callable[[], Any]", "Future[Any]"]
+Call = tuple[Callable[[], Any], Future[Any]]
 
 
 class CancelledHereError(Exception):

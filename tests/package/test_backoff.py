@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock import ConfigError, ConstantBackoff, ExponentialBackoff
-
-if TYPE_CHECKING:
-    from interlock import Backoff
+from interlock import Backoff, ConfigError, ConstantBackoff, ExponentialBackoff
 
 NAN, INF = float("nan"), float("inf")
 

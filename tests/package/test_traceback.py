@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import traceback
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.support.address import free_port
 
 import interlock.asyncio
 from interlock import InterlockError
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 
 def _fail(url: str) -> InterlockError:

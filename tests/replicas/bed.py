@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.objects.awaited import Stage
+from tests.objects.awaited import Face, Stage
 from tests.objects.kinds import Kind
-
-if TYPE_CHECKING:
-    from tests.objects.awaited import Face
-    from tests.support.servers import ReplicatedServers
+from tests.support.servers import ReplicatedServers
 
 LOCK = Kind("lock", lambda client, name, **options: client.lock(name, **options))
 PROMPT = 8.0

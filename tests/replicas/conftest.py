@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
+from tests.objects.awaited import Face
 from tests.replicas.bed import Bed
 from tests.support.binary import main_version
 from tests.support.servers import ReplicatedServers, binaries
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-
-    from tests.objects.awaited import Face
 
 
 @pytest.fixture(scope="session")

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable
 
 import pytest
-from tests.objects.awaited import KINDS, renewed, until
+from tests.objects.awaited import KINDS, Face, renewed, until
+from tests.objects.kinds import Kind
 from tests.replicas.bed import PROMPT, Bed
 from tests.support.binary import main_version
 from tests.support.proxy import FaultProxy
-from tests.support.servers import RedisServer
+from tests.support.servers import RedisServer, ReplicatedServers
 
 import interlock
 from interlock import ConfigError, ReplicationError
 from interlock.errors import QuorumError
 from interlock.options import ReplicaPolicy
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from tests.objects.awaited import Face
-    from tests.objects.kinds import Kind
-    from tests.support.servers import ReplicatedServers
 
 PATIENCE = 0.3
 """Seconds that stopped replicas are waited for."""

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
-from tests.objects.awaited import until
+from tests.objects.awaited import Face, until
 from tests.support.servers import RedisServer, ReplicatedServers, binaries
 
 import interlock
 from interlock import ReplicationError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.objects.awaited import Face
-
-    from interlock.options import ReplicaPolicy
+from interlock.options import ReplicaPolicy
 
 PATIENCE = 0.3
 

@@ -6,23 +6,18 @@ import asyncio
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from tests.objects.awaited import until
 from tests.replicas.bed import PROMPT, Bed
 from tests.support.holding import acquires
 from tests.support.proxy import FaultProxy, command, drop_reply
-from tests.support.servers import wait_until
+from tests.support.servers import ReplicatedServers, wait_until
 
 import interlock
 import interlock.asyncio
 from interlock import ReplicationError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.servers import ReplicatedServers
 
 LONG = 20.0
 """Seconds that replicas are given where something else is to end the wait."""

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from redis.crc import key_slot
-from tests.objects.awaited import until
+from tests.objects.awaited import Face, until
 from tests.support.patience import GIVE_UP
-from tests.support.servers import ClusterServers, SentinelServers
+from tests.support.servers import ClusterServers, RedisServer, SentinelServers
 
 import interlock
 from interlock import ReplicationError
-
-if TYPE_CHECKING:
-    from tests.objects.awaited import Face
-    from tests.support.servers import RedisServer
 
 
 def _has(server: RedisServer, name: str) -> bool:

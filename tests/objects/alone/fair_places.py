@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
+
+import redis
 
 from interlock._core.model.effects import Eval
 from interlock._core.scripts import fair_lock as scripts
 from interlock._core.scripts.locks import ACQUIRE, Grant, milliseconds
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import redis
 
 LOCK = "orders"
 QUEUE = "redisson_lock_queue:{orders}"

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import redis
+import redis
 
 CHANNEL = "redisson_rwlock:{name}"
 END = "the end of what is heard"

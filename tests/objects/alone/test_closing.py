@@ -7,9 +7,10 @@ import gc
 import sys
 import threading
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+import redis
 from tests.objects.awaited import until
 from tests.support.cards import own_keys
 from tests.support.child import FORKS, Child
@@ -18,9 +19,6 @@ from tests.support.renewal import renews_soon
 
 import interlock
 import interlock.asyncio
-
-if TYPE_CHECKING:
-    import redis
 
 
 def _take_turn(lock: interlock.Lock) -> None:

@@ -6,24 +6,21 @@ import asyncio
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+import redis
 from tests.core.making import make
-from tests.objects.awaited import stage_of, until
+from tests.objects.awaited import Owner, Stage, stage_of, until
 from tests.objects.interrupting import Blow
 from tests.objects.kinds import Kind
 from tests.support.patience import wait_until
+from tests.support.proxy import FaultProxy
 
 import interlock
 import interlock.asyncio
 from interlock import HoldLostError, NotHeldError
 from interlock._core.queue import places
-
-if TYPE_CHECKING:
-    import redis
-    from tests.objects.awaited import Owner, Stage
-    from tests.support.proxy import FaultProxy
 
 stage = stage_of(
     Kind(

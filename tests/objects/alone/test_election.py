@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from tests.objects.awaited import stage_of, until
+from tests.objects.awaited import Stage, stage_of, until
 from tests.objects.kinds import Kind
 from tests.support.proxy import FaultProxy, drop_reply, drop_request
 
 from interlock import (
     ServerUnavailableError,
 )
-
-if TYPE_CHECKING:
-    from tests.objects.awaited import Stage
 
 stage = stage_of(Kind("election", lambda client, name, **options: client.election(name, **options)))
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
 import pytest
+import redis
 from tests.objects.alone.fair_places import LOCK, QUEUE, Places
 from tests.support.cards import own_keys
 from tests.support.child import Child
@@ -13,10 +13,6 @@ from tests.support.servers import wait_until
 
 import interlock
 import interlock.asyncio
-
-if TYPE_CHECKING:
-    import redis
-
 
 WAIT_IN_THREAD = """
 client = interlock.connect(url)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from tests.objects.awaited import stage_of
+from tests.objects.awaited import Owner, Stage, stage_of
 from tests.objects.kinds import named
-from tests.support.proxy import command, drop_reply, drop_request, duplicate
-
-if TYPE_CHECKING:
-    from tests.objects.awaited import Owner, Stage
-    from tests.support.proxy import Action, FaultProxy
+from tests.support.proxy import Action, FaultProxy, command, drop_reply, drop_request, duplicate
 
 stage = stage_of(named("fenced"))
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from tests.objects.awaited import stage_of
+import redis
+from tests.objects.awaited import Stage, stage_of
 from tests.objects.kinds import named
 
 from interlock import ConfigError, ReentryError
-
-if TYPE_CHECKING:
-    import redis
-    from tests.objects.awaited import Stage
 
 stage = stage_of(named("group"))
 

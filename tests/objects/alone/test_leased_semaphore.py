@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from tests.objects.awaited import until
+from tests.objects.awaited import Stage, until
 
 from interlock import ConfigError, HoldLostError, NotHeldError
-
-if TYPE_CHECKING:
-    from tests.objects.awaited import Stage
 
 
 async def _counts(owner: Any, semaphore: Any) -> tuple[int, int, int]:

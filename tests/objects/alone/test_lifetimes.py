@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
-from tests.objects.awaited import until
+from tests.objects.awaited import Stage, until
 
 from interlock import ConfigError, LatchDeletedError
-
-if TYPE_CHECKING:
-    from tests.objects.awaited import Stage
 
 TOTAL, LEASES = "interlock_semaphore_total:{name}", "{name}:timeout"
 

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 import redis
 from tests.objects.alone.read_write_wire import Wire
-from tests.objects.awaited import stage_of, until
+from tests.objects.awaited import Stage, stage_of, until
 from tests.objects.kinds import Kind
 from tests.support.cards import own_keys
-from tests.support.proxy import command, drop_request, swallow_reply
+from tests.support.proxy import Action, FaultProxy, command, drop_request, swallow_reply
 
 from interlock import HoldLostError, ServerUnavailableError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import redis
-    from tests.objects.awaited import Stage
-    from tests.support.proxy import Action, FaultProxy
 
 rw = stage_of(
     Kind("read-write", lambda client, name, **options: client.read_write_lock(name, **options))

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from tests.objects.awaited import until
+from tests.objects.awaited import Stage, until
 from tests.objects.kinds import KINDS
+from tests.support.proxy import FaultProxy
 
 import interlock
 from interlock import UpgradeError
-
-if TYPE_CHECKING:
-    from tests.objects.awaited import Stage
-    from tests.support.proxy import FaultProxy
 
 LOCKS = [kind for kind in KINDS if kind.servers == 1 and kind.name not in ("lock-deaf", "together")]
 

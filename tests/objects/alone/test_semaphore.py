@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from tests.objects.awaited import until
+import redis
+from tests.objects.awaited import Stage, until
 from tests.support.cards import own_keys
 from tests.support.proxy import FaultProxy, command, drop_request, swallow_reply
 
 import interlock
 import interlock.asyncio
 from interlock import MisuseWarning, ServerUnavailableError, WrongTypeError
-
-if TYPE_CHECKING:
-    import redis
-    from tests.objects.awaited import Stage
 
 
 async def test_trouble_at_the_end_does_not_mask_the_bodys(plain: Stage) -> None:

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
-from tests.objects.awaited import stage_of, until
+from tests.objects.awaited import Stage, stage_of, until
 from tests.objects.kinds import named
 from tests.support.cards import waited_channels
+from tests.support.proxy import FaultProxy
 
 from interlock import ConstantBackoff
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.objects.awaited import Stage
-    from tests.support.proxy import FaultProxy
-
 
 stage = stage_of(named("spin"))
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
+import redis
 from tests.objects.awaited import until
 from tests.support.cards import waited_channels
 from tests.support.holding import acquires
@@ -16,13 +17,7 @@ from tests.support.renewal import grown, renews_soon
 
 import interlock.asyncio
 from interlock import ClosedError, HoldLostError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    import redis
-
-    from interlock.asyncio import Client
+from interlock.asyncio import Client
 
 
 @pytest.fixture

@@ -5,22 +5,17 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
+import redis
 from tests.objects.interrupting import Blow, interrupt_after
 from tests.objects.kinds import named
 from tests.support.cards import own_keys, waited_channels
 from tests.support.servers import wait_until
 
 import interlock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import redis
-
-    from interlock import Client
+from interlock import Client
 
 pytestmark = pytest.mark.usefixtures("patient")
 """Short tries come by the hundred here: a machine that stalls for a moment is no silent server."""
