@@ -87,19 +87,6 @@ def crowd(work: Callable[[int], object], count: int = THREADS) -> None:
             future.result(LIMIT)
 
 
-def turns(locks: Sequence[interlock.Lock | interlock.MultiLock]) -> None:
-    """Each thread takes turns with its lock of *locks*, which exclude each other."""
-    place = Place()
-
-    def work(number: int) -> None:
-        for _ in range(TURNS):
-            with locks[number]:
-                place.visit()
-
-    crowd(work)
-    assert (place.turns, place.most) == (THREADS * TURNS, 1), vars(place)
-
-
 @contextmanager
 def clients(url: str, count: int, **options: Any) -> Generator[list[interlock.Client]]:
     """Give *count* clients of *url*."""
@@ -121,27 +108,25 @@ def of_kinds(client: interlock.Client) -> dict[str, interlock.Lock | interlock.M
     }
 
 
-def one_object(url: str) -> None:
-    """Eight threads use one lock object of each kind."""
-    with clients(url, 1) as [client]:
-        for lock in of_kinds(client).values():
-            turns([lock] * THREADS)
-
-
-def objects(url: str) -> None:
-    """Each thread has a lock object of its own, of one client."""
-    with clients(url, 1) as [client]:
-        each = [of_kinds(client) for _ in range(THREADS)]
-        for kind in each[0]:
-            turns([locks[kind] for locks in each])
-
-
-def several(url: str) -> None:
-    """Each thread has a client of its own."""
+def locks(url: str) -> None:
+    """Eight threads take turns: with one lock object, with one each, and with a client each."""
     with clients(url, THREADS) as all_:
-        each = [of_kinds(client) for client in all_]
-        for kind in each[0]:
-            turns([locks[kind] for locks in each])
+        one = of_kinds(all_[0])
+        for users in (
+            [one] * THREADS,
+            [of_kinds(all_[0]) for _ in range(THREADS)],
+            [of_kinds(client) for client in all_],
+        ):
+            for kind in one:
+                place = Place()
+
+                def work(number: int, kind: str = kind, place: Place = place) -> None:
+                    for _ in range(TURNS):
+                        with users[number][kind]:  # noqa: B023 - the crowd ends before the next
+                            place.visit()
+
+                crowd(work)
+                assert (place.turns, place.most) == (THREADS * TURNS, 1), vars(place)
 
 
 def readers(url: str) -> None:
@@ -295,10 +280,7 @@ def closing(url: str) -> None:
         end(number)
 
 
-GAMES = {
-    game.__name__: game
-    for game in (one_object, objects, several, readers, permits, signals, looked_at, closing)
-}
+GAMES = {game.__name__: game for game in (locks, readers, permits, signals, looked_at, closing)}
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -200,3 +200,39 @@ def test_a_client_that_cannot_release_keeps_the_error_of_the_body(error: BaseExc
                 raise error
         assert raised.value is error
         assert "interlock: " in raised.value.__notes__[0]
+
+
+REFUSED = "is a coroutine function, which nobody would await here: give a plain function"
+
+
+async def _later(*_: object) -> None:
+    raise AssertionError("nobody calls it")
+
+
+def _starts_later(*_: object) -> object:
+    return _later()
+
+
+def test_threads_await_nothing(redis_url: str) -> None:
+    """A coroutine function would do nothing as a callback, and run without the lock elsewhere."""
+    with interlock.connect(redis_url) as client:
+        election, lock = client.election("leader"), client.lock("name")
+        with lock as hold:
+            for give in (hold.on_lost, election.observe, election.run):
+                with pytest.raises(TypeError, match=REFUSED):
+                    give(_later)
+        condition = client.condition(lock)
+        with condition, pytest.raises(TypeError, match="would run without the lock"):
+            condition.wait_for(_later)
+        with pytest.raises(TypeError, match="would run without the lock"):
+            election.run(_starts_later)
+
+
+async def test_asyncio_awaits_what_it_says(redis_url: str) -> None:
+    """A loss awaits nothing, and a leader's work must be awaited."""
+    async with interlock.asyncio.connect(redis_url) as client:
+        async with client.lock("name") as hold:
+            with pytest.raises(TypeError, match=REFUSED):
+                hold.on_lost(_later)
+        with pytest.raises(TypeError, match="print returned nothing to await: make it a coroutine"):
+            await client.election("leader").run(print)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from tests.objects.interrupting import Blow
+from tests.objects.interrupting import blows
 from tests.support.servers import wait_until
 
 import interlock
@@ -72,8 +72,7 @@ def test_ctrl_c_anywhere_in_a_block(client: Client, name: str, kept: bool) -> No
 
     with make():
         pass  # the server knows the scripts from now on
-    blow = Blow(1, returns=False)
-    while blow.struck:
+    for blow in blows(30, returns=False):
         errors: list[KeyboardInterrupt] = []
         try:
             with blow, make():
@@ -82,8 +81,6 @@ def test_ctrl_c_anywhere_in_a_block(client: Client, name: str, kept: bool) -> No
             errors += [error] if kept else []
         wait_until(free, LEASE / 4, f"{blow} leaves nothing")
         del errors
-        blow = blow.next()
-    assert blow.at > 30
 
 
 def test_ctrl_c_anywhere_as_a_single_call_begins(client: Client) -> None:
@@ -91,16 +88,13 @@ def test_ctrl_c_anywhere_as_a_single_call_begins(client: Client) -> None:
     holds, lock = client._driver.session.live, client.lock("call")
     with _Call(client._driver, "call", 0.0, None):
         pass  # the server knows the scripts from now on
-    blow = Blow(1, returns=False)
-    while blow.struck:
+    for blow in blows(30, returns=False):
         block = _Call(client._driver, "call", 0.0, None)
         with suppress(KeyboardInterrupt), blow:
             _ = block.__enter__()
         if not blow.struck:
             block.__exit__(None, None, None)
         wait_until(lambda: not (holds or lock.locked()), 5.0, f"{blow} leaves nothing")
-        blow = blow.next()
-    assert blow.at > 30
 
 
 def test_ctrl_c_in_a_release_of_a_semaphore(
@@ -118,8 +112,7 @@ def test_ctrl_c_in_a_release_of_a_semaphore(
     plain = client.semaphore("plain")
     plain.acquire()
     plain.release()
-    blow = Blow(1, returns=False)
-    while blow.struck:
+    for blow in blows(30, returns=False):
         plain.acquire()
         begun.clear()
         try:
@@ -129,5 +122,3 @@ def test_ctrl_c_in_a_release_of_a_semaphore(
             if not begun:
                 plain.release()
         wait_until(lambda: plain.available_permits() == 3, 30, f"{blow} loses no permit")
-        blow = blow.next()
-    assert blow.at > 30

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import tempfile
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import psycopg
@@ -49,12 +48,7 @@ class PostgresServer:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         os.kill(self._process.pid, signal.SIGINT)  # "fast": it hangs up on everybody and ends
         try:
             wait_until(lambda: not self._process.alive, 30, "PostgreSQL ended")

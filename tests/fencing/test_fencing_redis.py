@@ -10,46 +10,33 @@ from tests.support.proxy import FaultProxy
 from interlock import ConfigError, fencing
 
 
-async def check(client: redis.Redis | str, key: str, token: int | None) -> None:
-    """Check through a client, or through an asyncio client of that URL."""
-    if not isinstance(client, str):
-        fencing.check(client, key, token)
-        return
-    async with redis.asyncio.from_url(client) as awaited:
-        await fencing.check_async(awaited, key, token)
-
-
-async def write(client: redis.Redis | str, key: str, value: fencing.Value, token: int) -> None:
-    """Write through a client, or through an asyncio client of that URL."""
-    if not isinstance(client, str):
-        fencing.write(client, key, value, token)
-        return
-    async with redis.asyncio.from_url(client) as awaited:
-        await fencing.write_async(awaited, key, value, token)
-
-
-@pytest.fixture(params=["sync", "asyncio"])
-def client(
-    request: pytest.FixtureRequest, redis_client: redis.Redis, redis_url: str
-) -> redis.Redis | str:
-    """Give a sync client, and the URL for an asyncio one."""
-    return redis_client if request.param == "sync" else redis_url
-
-
 @pytest.mark.promise("tokens")
-async def test_newer_and_equal_tokens_write_and_older_do_not(
-    client: redis.Redis | str, redis_client: redis.Redis
-) -> None:
+def test_newer_and_equal_tokens_write_and_older_do_not(redis_client: redis.Redis) -> None:
     """A write with an equal or newer token succeeds; an older one is refused without effect."""
     for value, token in (("one", 4), ("two", 4), ("three", 9)):
-        await write(client, "report", value, token)
+        fencing.write(redis_client, "report", value, token)
         assert redis_client.get("report") == value.encode()
     for late in (8, 4, 1, 0, -1):
         with pytest.raises(fencing.StaleTokenError) as caught:
-            await write(client, "report", "too late", late)
+            fencing.write(redis_client, "report", "too late", late)
         assert (caught.value.token, caught.value.newest) == (late, 9)
     assert redis_client.get("report") == b"three"
     assert redis_client.get("{report}:fence") == b"9"
+
+
+async def test_awaited_clients(redis_client: redis.Redis, redis_url: str) -> None:
+    """`check_async` and `write_async` do the same with redis-py's asyncio clients."""
+    async with redis.asyncio.from_url(redis_url) as awaited:
+        await fencing.write_async(awaited, "report", "new", 9)
+        await fencing.check_async(awaited, "report", 9)
+        with pytest.raises(fencing.StaleTokenError):
+            await fencing.write_async(awaited, "report", "too late", 8)
+        with pytest.raises(fencing.StaleTokenError) as caught:
+            await fencing.check_async(awaited, "report", 8)
+        assert (caught.value.token, caught.value.newest) == (8, 9)
+        with pytest.raises(ConfigError, match="fenced_lock"):
+            await fencing.check_async(awaited, "report", None)
+    assert redis_client.get("report") == b"new"
 
 
 def test_large_tokens_are_told_apart(redis_client: redis.Redis) -> None:
@@ -93,10 +80,8 @@ def test_a_fence_that_is_no_number_lets_nobody_in(redis_client: redis.Redis) -> 
     assert not redis_client.exists("report")
 
 
-async def test_a_hold_without_token_is_refused(
-    client: redis.Redis | str, redis_client: redis.Redis
-) -> None:
+def test_a_hold_without_token_is_refused(redis_client: redis.Redis) -> None:
     """A plain lock's hold protects nothing here: the error says which lock would."""
     with pytest.raises(ConfigError, match="fenced_lock"):
-        await check(client, "report", None)
+        fencing.check(redis_client, "report", None)
     assert redis_client.keys() == []

@@ -84,10 +84,7 @@ def test_a_hold_without_token_is_refused(database: Database) -> None:
 
 
 def test_a_write_that_waits_behind_a_newer_ones_transaction_is_refused(report_dsn: str) -> None:
-    """On PostgreSQL an old hold's update that waits for a newer one's row lock is refused.
-
-    It finds the newer token when the newer transaction commits.
-    """
+    """On PostgreSQL an update that waits for a newer one's row lock finds the newer token then."""
     with psycopg.connect(report_dsn) as new, psycopg.connect(report_dsn) as old:
         Database(new, "format").write("new", 2)
         refused = threading.Event()

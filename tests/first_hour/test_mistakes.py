@@ -12,14 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.support.program import run
 
 LONGEST = 15
 """Lines of the longest text that anybody has to read."""
 SYNC = "import interlock\n\nclient = interlock.connect()\n"
-ASYNC = (
-    "import asyncio\nimport interlock.asyncio\n\n\nasync def main():\n{}\n\nasyncio.run(main())\n"
-)
-ASYNC_CLIENT = "async with interlock.asyncio.connect() as client:\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +43,9 @@ def sync(name: str, body: str, *says: str, code: int = 1) -> Mistake:
     return Mistake(name, SYNC + textwrap.dedent(body).strip() + "\n", says, code)
 
 
-def task(name: str, body: str, *says: str, code: int = 1) -> Mistake:
-    """Return a mistake of a task, with `client`."""
-    inside = textwrap.indent(textwrap.dedent(body).strip(), "    ")
-    block = textwrap.indent(ASYNC_CLIENT + inside, "    ")
-    return Mistake(name, ASYNC.format(block), says, code)
-
-
 def program(name: str, body: str, *says: str, code: int = 1) -> Mistake:
     """Return a mistake of a program that stands alone."""
     return Mistake(name, textwrap.dedent(body).strip() + "\n", says, code)
-
-
-def command(name: str, line: str, *says: str, code: int) -> Mistake:
-    """Return a mistake on the command line; words do not contain spaces."""
-    return Mistake(name, tuple(line.split()), says, code)
 
 
 def read(mistake: Mistake, folder: Path, url: str) -> tuple[int, str]:
@@ -80,16 +65,8 @@ def read(mistake: Mistake, folder: Path, url: str) -> tuple[int, str]:
     else:
         words = [sys.executable, "-m", "interlock", *map(real, mistake.program)]
     kept = {name: value for name, value in os.environ.items() if "INTERLOCK" not in name}
-    done = subprocess.run(
-        words,
-        env={**kept, "INTERLOCK_URL": url},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-    )
+    environ = {**kept, "INTERLOCK_URL": url}
+    done = run(*words, env=environ, cwd=folder, stdin=subprocess.DEVNULL)
     return done.returncode, done.stderr + done.stdout
 
 
@@ -108,11 +85,9 @@ def lines_of_ours(text: str) -> int:
     return count
 
 
-_USE = 'with interlock.connect("{}") as client, client.lock("x"):\n    pass\n'
-
-
 def _url(name: str, url: str, *says: str) -> Mistake:
-    return program(name, "import interlock\n\n" + _USE.format(url), *says)
+    use = f'with interlock.connect("{url}") as client, client.lock("x"):\n    pass\n'
+    return program(name, "import interlock\n\n" + use, *says)
 
 
 TABLE = [
@@ -173,10 +148,14 @@ TABLE = [
         "RuntimeError",
         "with trio, use a client of interlock.trio.connect()",
     ),
-    task(
+    program(
         "an acquire that is not awaited",
         """
-        client.lock("x").acquire()
+        import asyncio, interlock.asyncio
+        async def main():
+            async with interlock.asyncio.connect() as client:
+                client.lock("x").acquire()
+        asyncio.run(main())
         """,
         "never awaited",
         code=0,
@@ -215,11 +194,11 @@ TABLE = [
         "set INTERLOCK_URL",
         code=0,
     ),
-    command(
+    Mistake(
         "a command without a server",
-        "run --url redis://127.0.0.1:1 job -- true",
-        "cannot connect to 127.0.0.1:1",
-        code=69,
+        ("run", "--url", "redis://127.0.0.1:1", "job", "--", "true"),
+        ("cannot connect to 127.0.0.1:1",),
+        69,
     ),
     Mistake(
         "doctor without a server",

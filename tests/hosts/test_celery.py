@@ -152,22 +152,22 @@ def test_skip(tasks: Celery, store: redis.Redis) -> None:
     assert first.get(timeout=SOON) == "done"
 
 
-def test_wait(tasks: Celery, store: redis.Redis) -> None:
+def test_wait(tasks: Celery, store: redis.Redis, broker: RedisServer) -> None:
     """Tasks that wait run one after another, and one that has waited long enough fails."""
     results = [send(tasks, "take_turn") for _ in range(24)]
     for result in results:
         result.get(timeout=SOON)
     assert int(store.get("turns taken") or 0) == len(results)
-    with interlock.connect(_url(store)) as other, other.lock("turns"):
+    with interlock.connect(broker.url()) as other, other.lock("turns"):
         result = send(tasks, "be_impatient")
         with pytest.raises(interlock.AcquireTimeoutError):
             result.get(timeout=SOON)
 
 
-def test_retry(tasks: Celery, store: redis.Redis) -> None:
+def test_retry(tasks: Celery, store: redis.Redis, broker: RedisServer) -> None:
     """A task that retries runs when the lock is free, or fails after its last try."""
     store.set("open", 1)
-    with interlock.connect(_url(store)) as other:
+    with interlock.connect(broker.url()) as other:
         with other.lock("work.again"):
             result = send(tasks, "again")
             wait_until(lambda: result.state == "RETRY", SOON, "it is tried again")
@@ -278,11 +278,6 @@ def test_the_tasks_of_the_page(tasks: Celery, store: redis.Redis) -> None:
     ]
     assert not store.exists("report:May", "orders:42", "tasks.tidy")
     assert 0 < store.pttl("sync:42") <= 5000
-
-
-def _url(store: redis.Redis) -> str:
-    path = store.connection_pool.connection_kwargs["path"]
-    return f"unix://{path}"
 
 
 @pytest.mark.parametrize(

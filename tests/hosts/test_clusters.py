@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import socket
 import sys
 import urllib.error
 import urllib.request
@@ -13,6 +12,7 @@ from typing import Any
 
 import yaml
 from tests.hosts.host_process import Hosts
+from tests.support.address import free_port
 from tests.support.servers import wait_until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -48,12 +48,6 @@ def test_pods_migrate_one_after_another(hosts: Hosts, tmp_path: Path) -> None:
     assert all(first[1] <= second[0] for first, second in itertools.pairwise(runs))
 
 
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 def _answers(port: int, path: str) -> int:
     """Return the status of a probe; 0 if nobody listens."""
     try:
@@ -72,7 +66,7 @@ def test_the_standby_becomes_ready_when_the_leader_ends(hosts: Hosts) -> None:
     (hosts.directory / "singleton.py").write_text(program.read_text())
     ports = {}
     for name in ("pod-1", "pod-2"):
-        port = _free_port()
+        port = free_port()
         ports[port] = hosts.start("singleton", log=name, PORT=str(port), POD_NAME=name)
 
     def ready() -> list[int]:

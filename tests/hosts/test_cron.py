@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from tests.hosts.pages import write_programs
+from tests.support.program import run
 
 import interlock
 
@@ -22,18 +21,6 @@ def page(tmp_path: Path) -> Path:
     """Write the files of the how-to, with the options that make a job last cut down to nothing."""
     write_programs("cron.md", tmp_path)
     return tmp_path
-
-
-def run(command: str, environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run a command as cron does: by a shell, with nothing but the environment of the crontab."""
-    return subprocess.run(
-        [environ.get("SHELL", "/bin/sh"), "-c", command],
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 def test_crontab(page: Path, redis_url: str) -> None:
@@ -53,13 +40,17 @@ def test_crontab(page: Path, redis_url: str) -> None:
     assert len(jobs) == 3
     shortened = [job.replace("--min-hold 60", "--min-hold 0.2") for job in jobs]
     outputs = ["backup\n", "updated\n", "fetched\n"]
-    for job, output in zip(shortened, outputs, strict=True):
-        done = run(job, environ)
+
+    def runs(job: str, output: str) -> None:
+        # As cron does it: by a shell, with nothing but the environment of the crontab.
+        done = run(environ.get("SHELL", "/bin/sh"), "-c", job, env=environ)
         assert (done.returncode, done.stdout, done.stderr) == (0, output, ""), job
+
+    for job, output in zip(shortened, outputs, strict=True):
+        runs(job, output)
     with interlock.connect(redis_url) as other, other.lock("nightly"), other.lock("feed"):
         for job in (shortened[0], shortened[2]):
-            done = run(job, environ)
-            assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), job
+            runs(job, "")
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -67,11 +58,5 @@ def test_units(page: Path, unit: str) -> None:
     """Systemd finds nothing wrong with the units."""
     program = shutil.which("systemd-analyze")
     assert program is not None, "systemd-analyze is missing: apt-get install systemd"
-    done = subprocess.run(
-        [program, "verify", "--man=no", page / unit],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run(program, "verify", "--man=no", page / unit)
     assert (done.returncode, done.stderr) == (0, "")

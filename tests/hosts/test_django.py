@@ -10,6 +10,7 @@ import sys
 import pytest
 from tests.hosts.host_process import Hosts
 from tests.hosts.pages import HOW_TO, write_programs
+from tests.support.program import run
 
 import interlock
 
@@ -76,23 +77,15 @@ def project(hosts: Hosts) -> Hosts:
     return hosts
 
 
-def run(project: Hosts, *command: str) -> subprocess.CompletedProcess[str]:
-    """Run *command* in the directory of the project."""
-    return subprocess.run(
-        command,
-        cwd=project.directory,
-        env=project.environ,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def run_in(project: Hosts, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in the directory of the project."""
+    return run(sys.executable, *arguments, cwd=project.directory, env=project.environ)
 
 
 def test_project(project: Hosts) -> None:
     """The views of the how-to lock under Django's test client, and the setting decides where."""
     plain = ("-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "-W", "error")
-    done = run(project, sys.executable, "-m", "pytest", *plain, "test_project.py")
+    done = run_in(project, "-m", "pytest", *plain, "test_project.py")
     assert "4 passed" in done.stdout, done.stdout
 
 
@@ -102,11 +95,11 @@ def test_commands_of_the_page(project: Hosts, redis_url: str) -> None:
     lines = re.findall(r"^\$ (interlock [^#\n]*)", page, re.MULTILINE)
     assert len(lines) == 2
     commands = [shlex.split(line.replace("-- python", f"-- {sys.executable}")) for line in lines]
-    migrate = run(project, sys.executable, "manage.py", "migrate", "--verbosity", "0")
+    migrate = run_in(project, "manage.py", "migrate", "--verbosity", "0")
     assert migrate.returncode == 0, migrate.stderr
     for command in commands:
-        done = run(project, sys.executable, "-m", *command)
+        done = run_in(project, "-m", *command)
         assert (done.returncode, done.stderr) == (0, ""), command
     with interlock.connect(redis_url) as other, other.lock("nightly"):
-        silent = run(project, sys.executable, "-m", *commands[1])
+        silent = run_in(project, "-m", *commands[1])
         assert (silent.returncode, silent.stdout, silent.stderr) == (0, "", "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,14 +11,14 @@ from types import ModuleType
 from typing import Any
 
 import boto3
-import httpx
 import moto
 import psycopg
 import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
+from starlette.testclient import TestClient
 from tests.fencing.postgres import PostgresServer
-from tests.hosts.serving import served
+from tests.support.program import run
 
 from interlock.fencing import StaleTokenError
 
@@ -142,14 +141,14 @@ def dynamodb(_: Path) -> Iterator[Resource]:
 
 @contextlib.contextmanager
 def http_service(_: Path) -> Iterator[Resource]:
-    """Give the FastAPI service, behind a real port."""
-    with served(example("http_service").app) as url, httpx.Client(base_url=url) as http:
+    """Give the FastAPI service."""
+    with TestClient(example("http_service").app) as http:
 
         def write(text: str, token: int) -> None:
             answer = http.put(
                 "/reports/daily", params={"text": text}, headers={"Fencing-Token": str(token)}
             )
-            if answer.status_code == httpx.codes.CONFLICT:
+            if answer.status_code == 409:
                 raise StaleTokenError(answer.text, token=token)
             answer.raise_for_status()
 
@@ -167,13 +166,16 @@ def local_file(where: Path) -> Iterator[Resource]:
 RESOURCES = [postgres, sqlalchemy_model, s3, dynamodb, http_service, local_file]
 
 
-@pytest.fixture(params=RESOURCES, ids=lambda resource: resource.__name__)
-def resource(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Resource]:
-    """Give each resource in turn."""
+@pytest.fixture(autouse=True)
+def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give moto's clients what they ask for."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
+
+
+@pytest.fixture(params=RESOURCES, ids=lambda resource: resource.__name__)
+def resource(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Resource]:
+    """Give each resource in turn."""
     with request.param(tmp_path) as given:
         yield given
 
@@ -192,8 +194,6 @@ def test_a_writer_between_look_and_put_is_not_overwritten(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """In S3, a newer write between the look and the put refuses the older one."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
     ours = example("s3")
     with s3(tmp_path) as resource:
         resource.write("first", 1)
@@ -214,11 +214,5 @@ def test_a_writer_between_look_and_put_is_not_overwritten(
 
 def test_a_late_writer_of_a_django_model_is_refused() -> None:
     """A Django model writes in one UPDATE, which a late token does not match."""
-    done = subprocess.run(
-        [sys.executable, "-c", DJANGO, str(EXAMPLES)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = run(sys.executable, "-c", DJANGO, EXAMPLES)
     assert (done.returncode, done.stdout) == (0, "refused\n"), done.stderr

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import textwrap
+from tests.hosts.host_process import Hosts
 
-PATIENCE = 120.0
-
-
-OF_MODULES = {
-    ("interlock._drivers.background.callbacks", "_callbacks"),
-}
-"""Each has an after-fork hook, as `test_a_fork_in_the_middle_of_anything` shows."""
-
-
-CHILD = """
-import gc, os, signal, sys, threading, types
-from importlib import import_module
+PROGRAM = """
+import gc, os, signal, sys, threading
 import celery, django.conf
 import interlock
+from interlock._drivers.background import callbacks
 
-url, names = sys.argv[1], [name.split("=") for name in sys.argv[2:]]
+signal.alarm(100)
+url = sys.argv[1]
 django.conf.settings.configure(INTERLOCK=url)
-modules = {module: import_module(module) for module, _ in names}
 app = celery.Celery(broker=url)
 CONTAINERS = dict, list, tuple, set, frozenset
 kinds = type(threading.Lock()), type(threading.RLock())
@@ -53,7 +40,7 @@ client = interlock.connect(url)
 client._driver.session.watchdog.period = 0.3
 with client.lock("before"):
     heard = client.lock("heard").acquire()
-roots = [client, *(getattr(modules[module], name) for module, name in names)]
+roots = [client, callbacks._callbacks]
 taken, let_go, held = threading.Event(), threading.Event(), []
 
 
@@ -71,9 +58,10 @@ def hold():
 thread = threading.Thread(target=hold, daemon=True)
 thread.start()
 taken.wait()
-assert len(held) >= LEAST, len(held)
+assert len(held) >= 4, len(held)
 child = os.fork()
 if not child:
+    signal.alarm(100)  # a hang ends, too
     import interlock.celery, interlock.django
     done = threading.Event()
     assert interlock.django.client().lock("django").acquire(timeout=5)
@@ -94,23 +82,9 @@ print("child:", os.waitstatus_to_exitcode(status))
 """
 
 
-def test_a_fork_in_the_middle_of_anything(redis_url: str) -> None:
+def test_a_fork_in_the_middle_of_anything(hosts: Hosts, redis_url: str) -> None:
     """While a thread has every lock of the package, the child of a fork acquires and is told."""
-    with subprocess.Popen(
-        [
-            *(sys.executable, "-W", "ignore::DeprecationWarning", "-c"),
-            textwrap.dedent(CHILD).replace("LEAST", "4"),
-            redis_url,
-            *("=".join(each) for each in sorted(OF_MODULES)),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        try:
-            told = process.communicate(timeout=PATIENCE)[0]
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGABRT)
-            told = process.communicate()[0]
-    assert told.endswith("child: 0\n"), told
+    (hosts.directory / "forks.py").write_text(PROGRAM)
+    process = hosts.start("forks", redis_url, PYTHONWARNINGS="ignore::DeprecationWarning")
+    _ = process.wait(110)
+    assert hosts.log().endswith("child: 0\n"), hosts.log()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import redis
+from tests.support.program import run
 
 import interlock
 
@@ -33,16 +34,9 @@ if __name__ == "__main__":
 """
 
 
-def run(*command: str | Path, **environ: str) -> str:
+def printed(*command: str | Path, **environ: str) -> str:
     """Return what *command* prints; it must succeed."""
-    done = subprocess.run(
-        command,
-        check=False,
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environ},
-        timeout=500,
-    )
+    done = run(*command, env={**os.environ, **environ}, limit=500)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip()
 
@@ -62,25 +56,28 @@ def test_shiv(tmp_path: Path, redis_url: str) -> None:
         shutil.copytree(Path(spec.origin).parent, contents / "async_timeout")
     (contents / "program.py").write_text(PROGRAM)
     archive = tmp_path / "program.pyz"
-    run(
+    printed(
         *(sys.executable, "-m", "shiv", "--site-packages", contents),
         *("--entry-point", "program:main", "--output-file", archive),
     )
     places = {"SHIV_ROOT": str(tmp_path / "shiv"), "XDG_RUNTIME_DIR": str(tmp_path)}
-    assert run(sys.executable, "-I", "-S", archive, redis_url, **places) == "held"
+    assert printed(sys.executable, "-I", "-S", archive, redis_url, **places) == "held"
 
 
+@pytest.mark.timeout(600)
 def test_pyinstaller(tmp_path: Path, redis_url: str) -> None:
     """A frozen program has the scripts and the part in C, and says that it starts no server."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     # The program needs none of these. Without this, they are frozen, too.
     leave_out = ("django", "celery", "fastapi", "opentelemetry", "trio", "tkinter")
-    run(
+    printed(
         *(sys.executable, "-m", "PyInstaller", "--log-level", "ERROR", "--noconfirm"),
         *(f"--exclude-module={name}" for name in leave_out),
         *("--distpath", tmp_path / "dist", "--workpath", tmp_path / "work"),
         *("--specpath", tmp_path, program),
     )
-    told = run(tmp_path / "dist" / "program" / "program", redis_url, XDG_RUNTIME_DIR=str(tmp_path))
+    told = printed(
+        tmp_path / "dist" / "program" / "program", redis_url, XDG_RUNTIME_DIR=str(tmp_path)
+    )
     assert "cannot be started from a zip archive or a frozen program" in told

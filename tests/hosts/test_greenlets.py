@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Sequence
 
 import pytest
 from tests.support.faults import delay_reply, swallow_reply
+from tests.support.program import run
 from tests.support.proxy import FaultProxy
 
 NETWORK = 0.005
@@ -104,13 +104,7 @@ def test_greenlets_take_turns_over_a_slow_network(
 
     proxy.on_request(of_silence, swallow_reply)
     proxy.on_request(lambda _: True, delay_reply(NETWORK))
-    child = subprocess.run(
-        [sys.executable, "-c", PROGRAM, library, part, proxy.url()],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    child = run(sys.executable, "-c", PROGRAM, library, part, proxy.url())
     assert (child.returncode, child.stdout) == (0, "well\n"), child.stderr
 
 
@@ -157,6 +151,5 @@ def test_greenlets_of_one_thread_exclude_each_other(
         client.lock("other").release()
         client.close()
     """
-    command = [sys.executable, "-c", program, redis_url, patched, part]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = run(sys.executable, "-c", program, redis_url, patched, part)
     assert done.stdout.split() == ["outside", "refused", "True"], done.stderr

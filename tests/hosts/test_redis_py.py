@@ -85,10 +85,7 @@ def test_a_lock_without_timeout_is_renewed_as_long_as_its_object_lives(redis_url
 
 
 def test_another_process_releases_by_the_token(r: redis.Redis, redis_url: str) -> None:
-    """A process with ``local.token`` owns, extends and releases the lock, once.
-
-    The process that acquired the lock does not own it any more.
-    """
+    """A process with ``local.token`` owns, extends and releases the lock, once."""
     lock = ours(r, timeout=20)
     assert lock.acquire()
     token = lock.local.token
@@ -163,10 +160,7 @@ def test_options_that_are_not_met_raise_the_error_of_redis_py(redis_url: str) ->
 
 
 def test_clients_of_one_pool_share_a_client_that_goes_with_the_pool(redis_url: str) -> None:
-    """All redis-py clients of one pool share one client of ours, which ends with the pool.
-
-    A closed client is replaced.
-    """
+    """All share one client of ours, which ends with the pool; a closed one is replaced."""
     pool = redis.ConnectionPool.from_url(redis_url)
     one, other = redis.Redis(connection_pool=pool), redis.Redis(connection_pool=pool)
     shared = client_of(one)
@@ -182,10 +176,7 @@ def test_clients_of_one_pool_share_a_client_that_goes_with_the_pool(redis_url: s
 
 
 async def test_asyncio_locks(redis_url: str, r: redis.Redis) -> None:
-    """A lock of redis.asyncio is held by the object that acquired it, in any task.
-
-    It and redis-py's lock exclude each other.
-    """
+    """The object that acquired holds it, in any task; redis-py's lock and it exclude each other."""
     client = redis.asyncio.Redis.from_url(redis_url)
     kind = interlock.asyncio.redis_py.Lock
     lock: Any = client.lock("name", lock_class=kind, timeout=20, sleep=0.01)

@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from tests.support.program import run
 
 READS_THE_KEY = "reads the key with GET; ours is a hash, and its TTL is a renewed lease"
 REPLACES_THE_CLOCK = (
@@ -64,18 +65,9 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give the directory of redis-py's tests, as pip has its source distribution."""
     where = tmp_path_factory.mktemp("redis-py")
     wanted = f"redis=={version('redis')}"
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-        "--no-binary",
-        "redis",
-    ]
-    subprocess.run([*pip, "--dest", str(where), wanted], check=True, timeout=100)
+    options = "download --quiet --no-deps --no-build-isolation --no-binary redis --dest"
+    pip = [sys.executable, "-m", "pip", *options.split(), str(where), wanted]
+    subprocess.run(pip, check=True, timeout=100)
     with tarfile.open(next(where.glob("*.tar.gz"))) as archive:
         # Python 3.11.2, which Debian 12 has, knows no filters.
         if hasattr(tarfile, "data_filter"):
@@ -101,23 +93,12 @@ def test_the_tests_of_redis_py_pass_but_for_what_is_listed(
     (package / "test_lock.py").write_text(text)
     fixtures = (ASYNCIO if asynchronous else SYNC).format(url=redis_url)
     (package / "conftest.py").write_text(fixtures)
-    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider"]
     # pytest's own tracebacks parse the sources; Python 3.11 fails at that now and then.
-    command.append("--tb=native")
-    options = ["-o", "asyncio_mode=auto", "-c", "/dev/null", "--rootdir", str(tmp_path)]
-    done = subprocess.run(
-        [*command, *options, str(package)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-        env={
-            "PATH": "/usr/bin:/bin",
-            "PYTEST_ADDOPTS": "",
-            # It must import the same library as this process, whatever else is installed.
-            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-        },
-    )
+    options = "-q -rA -p no:cacheprovider --tb=native -o asyncio_mode=auto -c /dev/null --rootdir"
+    # It must import the same library as this process, whatever else is installed.
+    places = {"PATH": "/usr/bin:/bin", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    command = (sys.executable, "-m", "pytest", *options.split(), tmp_path, package)
+    done = run(*command, limit=100, env={**places, "PYTEST_ADDOPTS": ""})
     outcomes = {
         name: outcome
         for outcome, name in re.findall(

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from tests.needs import ROOT
+from tests.support.program import run
 
 WITHOUT = """
 import asyncio, atexit, os, signal, socket, sys, threading, time, warnings
@@ -30,25 +31,17 @@ for module, names in (
 """
 
 
-def run(tmp_path: Path, program: str, *args: str) -> subprocess.CompletedProcess[str]:
+def run_without(tmp_path: Path, program: str, *args: str) -> subprocess.CompletedProcess[str]:
     """Run *program* in a Python that lacks what Windows lacks."""
     path = tmp_path / "program.py"
     path.write_text(WITHOUT + program)
-    command = [sys.executable, "-W", "error", str(path), *args]
-    environ = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
-    }
-    return subprocess.run(
-        command, env=environ, capture_output=True, text=True, timeout=60, check=False
-    )
+    places = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    environ = {**os.environ, "PYTHONPATH": places}
+    return run(sys.executable, "-W", "error", path, *args, env=environ)
 
 
 def test_threads_and_tasks_lock(redis_url: str, tmp_path: Path) -> None:
-    """The library can be imported without any part of POSIX.
-
-    It locks, waits, renews and closes, in threads and in tasks, as `tests.platform_client` does.
-    """
+    """Without any part of POSIX the library does all that `tests.platform_client` does."""
     program = """
 import interlock.redis_py
 from tests import platform_client
@@ -57,7 +50,7 @@ asyncio.run = loop.run_until_complete
 platform_client.main(sys.argv[1:])
 loop.close()
 """
-    done = run(tmp_path, program, redis_url)
+    done = run_without(tmp_path, program, redis_url)
     assert done.returncode == 0, done.stderr
 
 
@@ -77,7 +70,7 @@ for url in ("embedded://", "unix:///tmp/redis.sock"):
         raise AssertionError(url)
 print(main(["run", "name", "--", "true"], {}), file=sys.stderr)
 """
-    done = run(tmp_path, program)
+    done = run_without(tmp_path, program)
     embedded, unix = done.stdout.splitlines()
     assert embedded.startswith("the embedded server needs a POSIX system")
     assert unix.endswith("Python has no Unix sockets here")

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 from tests.objects.kinds import EXCLUSIVE, KINDS
-from tests.objects.stage import Stage
-from tests.objects.worlds import Actor
-from tests.support.patience import wait_until
+from tests.objects.stage import NAME, Stage
+from tests.objects.worlds import Actor, played
+from tests.support.patience import GIVE_UP, wait_until
 
-from interlock import HoldLostError, MisuseWarning
+import interlock
+from interlock import AcquireTimeoutError, HoldLostError, MisuseWarning
 
+cancelling = played("asyncio", "trio", "uvloop")
+"""Worlds whose calls can be cancelled."""
+in_asyncio = played("asyncio", "uvloop")
+"""Worlds whose tasks the library cancels."""
+each_face = played("threads", "asyncio")
+"""A world of each face: for what takes long, or depends on the face alone."""
+one_or_several = pytest.mark.parametrize(
+    "same_client", [True, False], ids=["one-client", "several-clients"]
+)
+PROMPT = 10.0
+"""Seconds in which a message comes on a busy machine; see the fixture `by_message`."""
 SOON = {"lease": 3}
 """Options of a client that renews each second, and so hears soon of a loss."""
-PROMPT = 1.5
-"""Seconds within which who is woken by a message goes on, on a busy machine."""
 
 
 def of_kinds(wanted: Callable[[Any], bool]) -> pytest.MarkDecorator:
@@ -83,3 +95,113 @@ def renewed(hold: Any) -> None:
     """Wait until *hold* is renewed from now on: only then its end moves."""
     end = time.monotonic() + hold.remaining
     wait_until(lambda: time.monotonic() + hold.remaining > end + 0.3, 10, "it is renewed")
+
+
+def outcome(future: Future[Any], timeout: float = GIVE_UP) -> Any:
+    """Return what a call acquired; None if it gave up."""
+    try:
+        return future.result(timeout) or None
+    except AcquireTimeoutError:
+        return None
+
+
+def later(call: Callable[..., Any], made: Any, future: Future[Any]) -> Callable[[], Any]:
+    """Return what calls *call* with *made* and the result of *future*, which is there by then."""
+    return lambda: call(made, future.result(0))
+
+
+def joins(
+    scene: Stage,
+    actor: Actor,
+    call: Callable[..., Any],
+    *args: Any,
+    name: str = NAME,
+    asks: bool = True,
+    stays: bool = True,
+) -> Future[Any]:
+    """Let *actor* begin a call that waits for *name*; return what will come of it when it waits.
+
+    Whoever stands behind others of its client need not ask a server: say so by *asks*. One with a
+    short time may have given up by then, and not *stay*.
+    """
+    before, begun = scene.place.asked(), actor.start(int)
+    future = actor.start(call, *args)
+    begun.result(GIVE_UP)
+    if asks:
+        wait_until(lambda: scene.place.asked() > before, 10, "it asks")
+    scene.place.rests(name)
+    assert not (stays and future.done()), future
+    return future
+
+
+def enter(scene: Stage, actor: Actor, block: Any) -> Callable[[], Any]:
+    """Enter *block* as a ``with`` statement does, and return what leaves it."""
+    if scene.world.face is not interlock:
+        awaited = contextlib.AsyncExitStack()
+        actor.do(awaited.enter_async_context, block)
+        return awaited.aclose
+    stack = contextlib.ExitStack()
+    actor.do(stack.enter_context, block)
+    return stack.close
+
+
+def kept(scene: Stage) -> set[str]:
+    """Return the keys that are there, but for notes, which end by themselves."""
+    notes = ("redisson_unlock_latch", "interlock_latch_ending", "interlock_request")
+    return {key for key in scene.place.keys_left() if not key.startswith(notes)}
+
+
+class Inside:
+    """Counts who is inside."""
+
+    def __init__(self) -> None:
+        """Begin with nobody."""
+        self._lock = threading.Lock()
+        self.now = self.most = self.entries = 0
+
+    def enter(self) -> None:
+        """Go in."""
+        with self._lock:
+            self.now += 1
+            self.entries += 1
+            self.most = max(self.most, self.now)
+
+    def leave(self) -> None:
+        """Go out."""
+        with self._lock:
+            self.now -= 1
+
+
+class Block:
+    """A ``with`` block in a generator, whose body goes on when an actor lets it."""
+
+    def __init__(self, lock: Any, *, awaits: bool) -> None:
+        """Say whether the block of *lock* is entered by ``async with``."""
+        self._awaits = awaits
+        self._generator: Any = _inside_async(lock) if self._awaits else _inside(lock)
+
+    def enter(self) -> Any:
+        """Enter; return what the ``with`` statement gave."""
+        return anext(self._generator) if self._awaits else next(self._generator)
+
+    def leave(self) -> Any:
+        """Run the body to its end."""
+        return anext(self._generator, None) if self._awaits else next(self._generator, None)
+
+    def close(self) -> Any:
+        """Leave before the body is at its end."""
+        return self._generator.aclose() if self._awaits else self._generator.close()
+
+    def fail(self, error: BaseException) -> Any:
+        """Leave by *error*."""
+        return self._generator.athrow(error) if self._awaits else self._generator.throw(error)
+
+
+def _inside(lock: Any) -> Iterator[Any]:
+    with lock as hold:
+        yield hold
+
+
+async def _inside_async(lock: Any) -> AsyncIterator[Any]:
+    async with lock as hold:
+        yield hold

@@ -87,15 +87,7 @@ class Stage:
         redis_client: redis.Redis,
         **defaults: Any,
     ) -> None:
-        """Describe what is made.
-
-        Args:
-            face: of all clients.
-            kind: of `lock`.
-            url: of the server.
-            redis_client: sees it.
-            defaults: options of all clients.
-        """
+        """Describe what is made; *defaults* are options of all clients."""
         self.face = face
         self.kind = kind
         self.url = url
@@ -175,11 +167,7 @@ def stage_of(kind: Kind) -> Any:
 
 
 async def until(condition: Callable[[], Any], timeout: float, what: str) -> None:
-    """Ask *condition*, which may be awaitable, until it holds, without blocking the event loop.
-
-    Raises:
-        TimeoutError: it did not come to hold.
-    """
+    """Ask *condition*, which may be awaitable, until it holds, without blocking the event loop."""
     deadline = asyncio.get_running_loop().time() + given(timeout)
     while True:
         holds = condition()
@@ -244,11 +232,7 @@ def _moves(client: Any) -> bool:
 
 
 async def queued(*clients: Any, count: int = 1) -> None:
-    """Wait until *count* threads and tasks queue in *clients*, and rest.
-
-    Raises:
-        TimeoutError: there are fewer.
-    """
+    """Wait until *count* threads and tasks queue in *clients*, and rest."""
     await until(resting(*clients, count=count), 10, f"{count} wait")
 
 
@@ -273,11 +257,7 @@ def grows(server: redis.Redis, key: str) -> Callable[[], bool]:
 
 
 async def renewed(*holds: Any, timeout: float = 20.0) -> None:
-    """Wait until each of *holds* was renewed from now on: only then what is left of it grows.
-
-    Raises:
-        TimeoutError: some were not, or are lost.
-    """
+    """Wait until each of *holds* was renewed from now on: only then what is left of it grows."""
     were = [grown(hold) for hold in holds]
     done = [False] * len(holds)
 

@@ -144,6 +144,15 @@ class Blow:
             raise KeyboardInterrupt
 
 
+def blows(least: int, *, returns: bool = True) -> Iterator[Blow]:
+    """Yield one blow after another, until one finds no place to strike; *least* find one."""
+    blow = Blow(1, returns=returns)
+    while blow.struck:
+        yield blow
+        blow = blow.next()
+    assert blow.at > least
+
+
 def _goes_on_inside(frame: types.FrameType) -> bool:
     """Return whether *frame*, which just goes on, does so in a ``yield from`` or ``await``."""
     where = frame.f_lasti

@@ -69,7 +69,7 @@ def _composite(factory: str) -> Make:
 
 
 def _together(clients: Sequence[Any], name: str, **options: Any) -> Any:
-    members = [clients[0].lock(name), clients[0].lock(f"{name} too")]
+    members = [clients[0].lock(name), clients[0].lock(name + " too")]
     return clients[0].multi_lock(*members, **options)
 
 

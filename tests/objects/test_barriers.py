@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import redis
-from tests.objects.common import PROMPT, cancelling, each_face, enter
+from tests.objects.acts import PROMPT, cancelling, each_face, enter
 from tests.objects.stage import NAME, Stage
 from tests.objects.worlds import Actor, CancelledHereError
 from tests.support.child import Child
@@ -218,11 +218,3 @@ def test_every_key_expires(scene: Stage, seen: redis.Redis) -> None:
         owner.do(parties.barriers[0].wait)
     assert all_expire()
     assert seen.ttl(key) > 3500, "an hour after its last use it is whole again"
-
-
-@each_face
-def test_bad_numbers(scene: Stage) -> None:
-    """A number of parties that cannot be raises before anything is sent."""
-    for parties in (0, 1_000_001, 1.0, True):
-        with pytest.raises((ValueError, TypeError), match="parties"):
-            scene.client().barrier(NAME, parties)

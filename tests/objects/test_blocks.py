@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from tests.objects.acts import (
     SOON,
+    Block,
     exclusive,
     freed,
     held,
+    in_asyncio,
     lost,
     of_kinds,
     reentrant,
@@ -20,8 +22,6 @@ from tests.objects.acts import (
     two,
     warned,
 )
-from tests.objects.block import Block
-from tests.objects.common import in_asyncio
 from tests.objects.stage import Stage
 
 from interlock import AcquireTimeoutError, HoldLostError, NotHeldError
@@ -51,18 +51,30 @@ def test_a_block_holds_and_releases(stage: Stage) -> None:
     assert not stage.left()
 
 
-def test_a_block_never_masks_its_body(stage: Stage) -> None:
+@pytest.mark.parametrize("of", ["lock", "hold"])
+def test_a_block_never_masks_its_body(stage: Stage, of: str) -> None:
     """The body's exception goes on as it is; if the hold was lost too, a note says so."""
     lock, owner = stage.lock(*stage.clients(**SOON)), stage.actor()
-    hold = owner.enter(lock)
     error = LookupError("the body's own")
-    assert not owner.leave(lock, error), "it must not be swallowed"
+
+    def enter() -> tuple[Any, Any]:
+        hold = owner.enter(lock) if of == "lock" else held(owner, lock, timeout=5)
+        return hold, lock if of == "lock" else owner.enter(hold)
+
+    hold, block = enter()
+    assert not owner.leave(block, error), "it must not be swallowed"
     assert not hasattr(error, "__notes__")
     assert not hold
     assert not stage.left()
-    lost(stage, owner.enter(lock))
-    assert not owner.leave(lock, error)
+    hold, block = enter()
+    lost(stage, hold)
+    assert not owner.leave(block, error)
     assert any("lost" in note for note in error.__notes__)
+    if of == "hold":
+        hold, block = enter()
+        lost(stage, hold)
+        with pytest.raises(HoldLostError):
+            owner.leave(block)
     assert owner.do(lambda: lock.hold) is None
 
 
@@ -157,33 +169,16 @@ def test_a_block_that_is_gone_ends_its_hold(stage: Stage) -> None:
 def test_a_hold_is_a_block(stage: Stage) -> None:
     """Anyone may leave a hold's block, which frees the lock unless it was released inside."""
     lock, owner, other = stage.lock(), stage.actor(), stage.actor()
-    for error in (None, LookupError("the body's own")):
-        hold = held(owner, lock)
-        assert owner.enter(hold) is hold
-        assert not other.leave(hold, error), "it must not be swallowed"
-        assert not hold
-        assert not stage.left()
+    hold = held(owner, lock)
+    assert owner.enter(hold) is hold
+    assert not other.leave(hold)
+    assert not hold
+    assert not stage.left()
     hold = held(owner, lock)
     owner.enter(hold)
     owner.do(hold.release)
     owner.leave(hold)
     assert not stage.left()
-
-
-def test_leaving_a_lost_hold_is_told(stage: Stage) -> None:
-    """The block of a lost hold raises, or adds a note to the body's error."""
-    lock, owner = stage.lock(*stage.clients(**SOON)), stage.actor()
-    error = LookupError("the body's own")
-    for raised in (None, error):
-        hold = held(owner, lock, timeout=5)
-        owner.enter(hold)
-        lost(stage, hold)
-        if raised is None:
-            with pytest.raises(HoldLostError):
-                owner.leave(hold)
-        else:
-            assert not owner.leave(hold, raised)
-    assert any("lost" in note for note in error.__notes__)
 
 
 def test_a_lock_is_released_and_taken_inside(stage: Stage) -> None:

@@ -6,8 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.objects.acts import exclusive, freed, held, of_kinds
-from tests.objects.common import PROMPT, in_asyncio
+from tests.objects.acts import PROMPT, exclusive, freed, held, in_asyncio, of_kinds
 from tests.objects.permits import PERMITS, Permits
 from tests.objects.stage import NAME, Stage
 from tests.objects.trouble import TroubledPlace
@@ -88,20 +87,17 @@ def test_a_permit_that_is_on_its_way(troubled_scene: Stage, permits: Permits) ->
     assert other.do(permits.free, looks) == 2
 
 
-class Told(observe.Observer):
+class _Told(observe.Observer):
     """Notes the holders whose holds begin and end."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self.acquired_by: list[str] = []
         self.released_by: list[str] = []
 
     def acquired(self, event: observe.Acquired) -> None:
-        """Note a hold that begins."""
         self.acquired_by.append(event.holder)
 
     def released(self, event: observe.Released) -> None:
-        """Note one that ends."""
         self.released_by.append(event.holder)
 
 
@@ -109,7 +105,7 @@ class Told(observe.Observer):
 @of_kinds(lambda kind: kind.in_turn)
 def test_a_turn_that_nobody_took_is_told_to_its_end(stage: Stage) -> None:
     """For observers, who is cancelled in the moment of its turn has the lock, and releases it."""
-    client, told = stage.client(), Told()
+    client, told = stage.client(), _Told()
     client.observe(told)
     lock, owner, waiter = stage.lock(client), stage.actor(), stage.actor()
     held(owner, lock)

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 import pytest
-from tests.objects.common import PROMPT, cancelling, each_face, enter, joins
-from tests.objects.kinds import KINDS, Kind, named
+import redis
+from tests.core.making import make
+from tests.objects.acts import PROMPT, cancelling, each_face, enter, joins, of_kinds
+from tests.objects.awaited import until
+from tests.objects.interrupting import blows
+from tests.objects.kinds import Kind, named
 from tests.objects.stage import NAME, Stage
 from tests.objects.worlds import Actor, CancelledHereError
 from tests.support.child import Child
 from tests.support.patience import GIVE_UP, wait_until
 
+import interlock
+import interlock.asyncio
 from interlock import ClosedError, HoldLostError, NotHeldError
 
 WITHOUT = {"fair", "group", "read", "multi", "together", "red"}
-over_each = pytest.mark.parametrize(
-    "kind", [kind for kind in KINDS if kind.name not in WITHOUT], ids=lambda kind: kind.name
-)
+over_each = of_kinds(lambda kind: kind.name not in WITHOUT)
 NEWS = "news"
+WAITING = "interlock_condition:{name}:"
 
 
 class Users:
@@ -166,14 +174,22 @@ def test_a_predicate_is_waited_for(scene: Stage) -> None:
 
 
 def test_who_does_not_hold_the_lock_is_refused(scene: Stage) -> None:
-    """Waiting and notifying need the lock."""
+    """Waiting and notifying need the lock, and who has lost it is told."""
     users, owner, other = Users(scene), scene.actor(), scene.actor()
     condition = users.condition()
     owner.do(condition.acquire)
-    for call in (condition.wait, condition.notify, condition.notify_all):
+    calls = (condition.wait, condition.notify, condition.notify_all)
+    for call in calls:
         with pytest.raises(NotHeldError):
             other.do(call)
     assert owner.do(condition.lock.owned)
+    owner.do(condition.release)
+    owner.do(condition.acquire, lease=0.3)
+    wait_until(owner.do(lambda: condition.hold).lost.is_set, 5, "its lease has ended")
+    for call in calls:
+        with pytest.raises(HoldLostError):
+            owner.do(call)
+    assert not scene.left()
 
 
 @cancelling
@@ -239,15 +255,18 @@ def test_conditions_of_other_names_are_others(scene: Stage) -> None:
     """A notification wakes nobody who waits for another condition of the lock, or of another."""
     users, client = Users(scene), scene.client()
     others = [client.condition(NAME), client.condition("another lock", name=NEWS)]
-    _, _, mine = users.waits()
+    waiter, condition, mine = users.waits()
     theirs = []
     for other in others:
         actor = scene.actor()
         actor.do(other.acquire)
-        theirs.append(actor.start(other.wait, 1.5))
+        theirs.append(actor.start(other.wait, 60))
         scene.place.rests(NAME)
     users.says("notify_all")
     assert mine.result(PROMPT) is True
+    waiter.do(condition.release)
+    scene.place.rests(NAME)
+    assert not any(each.done() for each in theirs)
 
 
 def test_the_hold_after_a_wait_is_another_one(scene: Stage) -> None:
@@ -272,3 +291,125 @@ def test_the_hold_after_a_wait_is_another_one(scene: Stage) -> None:
     wait_until(lambda: told == ["lost"], 10, "the callback hears of it")
     with pytest.raises(HoldLostError):
         actor.do(leave)
+
+
+@pytest.mark.parametrize("kind", ["lock", "spin_lock", "write"])
+async def test_a_block_of_the_lock_is_the_conditions(redis_url: str, kind: str) -> None:
+    """Who holds the lock, by whatever object, waits and notifies; blocks end what they began."""
+    async with interlock.asyncio.connect(redis_url) as client:
+        lock, same = make(client, kind, "name"), make(client, kind, "name")
+        condition = client.condition(same)
+        async with lock as outer:
+            await condition.notify()
+            async with condition, lock.trying() as inner:
+                assert inner
+                assert await condition.wait(0.05) is False
+                assert await lock.hold_count() == 3
+                assert not outer
+            assert condition.hold
+            assert condition.hold.depth == 1
+        assert not await lock.locked()
+        await lock.acquire()
+        async with lock.hold or pytest.fail("it is held"):
+            assert await condition.wait(0.05) is False
+        assert not await lock.locked()
+
+
+@each_face
+def test_messages_are_not_needed(troubled_scene: Stage) -> None:
+    """Without any message a waiter finds out by itself."""
+    troubled_scene.place.lose_messages()
+    users = Users(troubled_scene)
+    actor, condition, waiting = users.waits()
+    users.says("notify")
+    assert waiting.result(20) is True
+    assert actor.do(condition.lock.owned)
+
+
+@pytest.mark.usefixtures("by_message")
+async def test_an_interrupted_wait_tells_the_next_holder(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    """Nobody reads the answer that names the next one of its client, which starts all the same."""
+    async with interlock.asyncio.connect(redis_url) as client:
+        lock = client.lock("name")
+        condition, begins = client.condition(lock), asyncio.Event()
+
+        async def wait() -> None:
+            async with lock:
+                await begins.wait()
+                await condition.wait()
+
+        async def come_next() -> None:
+            async with lock:
+                pass
+
+        async with lock:
+            assert not await condition.wait(0.01)  # the server knows the script now
+        waiting = asyncio.create_task(wait())
+        await until(lambda: redis_client.exists("name"), 20, "it holds")
+        coming = asyncio.create_task(come_next())
+        await until(lambda: redis_client.zcard("interlock_queue:{name}"), 20, "another one waits")
+        begins.set()
+        while not redis_client.zcard(WAITING):  # noqa: ASYNC110 - the loop shall not read the answer
+            await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait_for(coming, 2.5)  # its grant ends after 3 s
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+
+@each_face
+def test_a_lock_that_cannot_be_had_again(troubled_scene: Stage) -> None:
+    """When the server is away for longer than an outage may take, HoldLostError is raised."""
+    users = Users(troubled_scene, command_timeout=1, outage_timeout=1)
+    _, _, waiting = users.waits()
+    with troubled_scene.place.unreachable(), pytest.raises(HoldLostError) as caught:
+        waiting.result(30)
+    assert isinstance(caught.value.__cause__, interlock.InterlockError)
+
+
+def test_a_lock_of_the_other_face_is_refused(redis_url: str) -> None:
+    """A condition takes a name or a lock of its own face, and nothing else."""
+    with interlock.connect(redis_url) as client:
+        other = interlock.asyncio.connect(redis_url)
+        for wrong in (other.lock("a"), client.semaphore("a"), threading.Lock(), None, 5):
+            with pytest.raises(TypeError, match="condition"):
+                client.condition(wrong)  # type: ignore[arg-type]
+        lock = client.fenced_lock("a")
+        assert client.condition(lock).lock is lock
+        assert client.condition(lock, name="news").name == "a:news"
+        assert repr(client.condition("a")) == "<Condition 'a' of Lock 'a'>"
+
+
+@pytest.mark.filterwarnings("ignore:3 members on 1 servers:UserWarning")
+def test_a_lock_without_conditions_is_refused(redis_url: str) -> None:
+    """The message says what was wanted and found, and what to do."""
+    with interlock.connect(redis_url) as client:
+        plain = [client.lock(name) for name in "abc"]
+        group = client.group_lock("the name", ["one"])
+        both, most = client.multi_lock(*plain), client.red_lock(*plain)
+        reads = client.read_write_lock("the name").read
+        for lock in (client.fair_lock("the name"), group, reads, both, most):
+            with pytest.raises(interlock.ConfigError) as caught:
+                client.condition(lock)
+            told = str(caught.value)
+            assert "needs a plain, fenced, spin or write lock, got" in told
+            assert f"{lock.name!r}: make it of a client.lock" in told
+
+
+@pytest.mark.rest
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+def test_ctrl_c_anywhere_in_a_wait(redis_url: str, redis_client: redis.Redis) -> None:
+    """Wherever Ctrl-C strikes in a wait, the lock is held then, and nobody waits any more."""
+    with interlock.connect(redis_url, lease=8) as client:
+        condition = client.condition("name")
+        for blow in blows(100):
+            condition.acquire()
+            with suppress(KeyboardInterrupt), blow:
+                condition.wait(0.001)
+            assert condition.lock.owned(), f"{blow} lost the lock"
+            assert condition.lock.hold_count() == 1, f"{blow} lost the depth"
+            condition.release()
+            assert not client.holds(), f"{blow} left a hold"
+            wait_until(lambda: not redis_client.exists(WAITING), 5, f"{blow} left a waiter")

@@ -6,8 +6,7 @@ import gc
 import time
 
 import pytest
-from tests.objects.acts import PROMPT, exclusive, freed, held, warned
-from tests.objects.common import each_face
+from tests.objects.acts import each_face, exclusive, freed, held, warned
 from tests.objects.stage import Stage
 from tests.objects.trouble import TroubledPlace
 from tests.support.faults import command, swallow_reply
@@ -18,6 +17,7 @@ from interlock import ClosedError
 
 @pytest.mark.promise("ending")
 @pytest.mark.sample
+@pytest.mark.usefixtures("by_message")
 @exclusive
 def test_close_releases_and_ends_all(stage: Stage) -> None:
     """Closing a client frees its locks, ends its waits by ClosedError, and refuses later calls."""
@@ -31,13 +31,11 @@ def test_close_releases_and_ends_all(stage: Stage) -> None:
     remote = other.start(theirs.acquire, timeout=60)
     if stage.kind.waits:
         stage.waits(clients=2)
-    began = time.monotonic()
     stage.close(*clients)
     stage.close(*clients)
     with pytest.raises(ClosedError):
         local.result(20)
     assert remote.result(20)
-    assert time.monotonic() - began < 2 * PROMPT
     assert not hold
     for call in (lock.acquire, lock.locked, lock.force_release):
         with pytest.raises(ClosedError):

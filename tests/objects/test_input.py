@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable, Iterator
 from enum import Enum
+from functools import partial
 from typing import Any
 
 import pytest
 import redis
-from tests.objects.acts import held, of_kinds
-from tests.objects.common import each_face
+from tests.objects.acts import each_face, held, of_kinds
 from tests.objects.stage import NAME, Stage
 
 import interlock
@@ -125,6 +126,113 @@ def test_a_key_of_another_type(stage: Stage, seen: redis.Redis) -> None:
         assert seen.dump(NAME) == before
         assert seen.ttl(NAME) == -1
         assert owner.do(lambda: lock.hold) is None
+
+
+def _refused(client: Any) -> Iterator[tuple[Callable[[], Any], type[Exception], str]]:
+    """Yield calls of objects that are no lock-likes, the error of each, and a word of it."""
+    plain, leased = client.semaphore(NAME), client.leased_semaphore(NAME)
+    latch, event, condition = (
+        client.count_down_latch(NAME),
+        client.event(NAME),
+        client.condition(NAME),
+    )
+    for call, numbers, word in (
+        (plain.acquire, (2**31, 1.0, "1", True), "permits"),
+        (plain.release, (2**31, 1.0, "1", True), "permits"),
+        (plain.try_set_permits, (2**31, 1.0, "1", True), "permits"),
+        (plain.add_permits, (2**31, 1.0, "1", True), "permits"),
+        (leased.acquire, (0, 10_001, 1.0, True), "permits"),
+        (leased.try_acquire, (0, 10_001, 1.0, True), "permits"),
+        (leased.set_permits, (1.0, True), "permits"),
+        (leased.try_set_permits, (1.0, True), "permits"),
+        (latch.try_set_count, (0, 2**53 + 1, 1.0, True), "count"),
+        (condition.notify, (-1, 1_000_001, 1.0, "1", True), "waiters"),
+        (partial(client.barrier, NAME), (0, 1_000_001, 1.0, True), "parties"),
+        (partial(client.limited, NAME), (0, -1, 1.5), "permits"),
+    ):
+        for number in numbers:
+            yield partial(call, number), ValueError if type(number) is int else TypeError, word
+    for wait in (
+        event.wait,
+        latch.wait,
+        plain.acquire,
+        leased.try_acquire,
+        client.barrier(NAME, 2).wait,
+        condition.wait,
+    ):
+        for timeout in (-2, NAN, "1"):
+            yield partial(wait, timeout=timeout), ConfigError, "timeout must be"
+    for candidate, error in (("", ValueError), ("x" * 1001, ValueError), (5, TypeError)):
+        yield partial(client.election, NAME, candidate=candidate), error, "candidate"
+    for values in ("abc", [1], [b"a"], ["a", None]):
+        yield partial(client.group_lock, NAME, values), TypeError, "value"
+    for values in ([], ["\ud800"]):
+        yield partial(client.group_lock, NAME, values), ConfigError, "value"
+    for idle in (0, -1, NAN, "1"):
+        yield partial(client.leased_semaphore, NAME, permits=1, idle=idle), ConfigError, "idle"
+        yield partial(client.event, NAME, idle=idle), ConfigError, "idle"
+    yield partial(client.semaphore, NAME, idle=1), ConfigError, "give permits= too"
+    yield partial(client.count_down_latch, NAME, idle=1), ConfigError, "give count= too"
+    yield partial(leased.acquire, lease=0), ConfigError, "lease"
+    yield partial(client.limited, NAME, 1, lease=-1), ConfigError, "lease"
+    yield partial(client.limited, NAME, 1, timeout=-3), ConfigError, "timeout"
+    yield partial(client.limited, test_names, 1), TypeError, "a name must be a str"
+    yield client.limited("{model}", 1).acquire, ConfigError, "model"
+
+
+@each_face
+def test_arguments_of_other_objects(scene: Stage) -> None:
+    """What cannot be raises a clear error before anything is sent."""
+    client, owner = scene.client(), scene.actor()
+    before = scene.place.asked()
+    for call, error, word in _refused(client):
+        with pytest.raises(error, match=word):
+            owner.do(call)
+            pytest.fail(f"{call} was not refused")
+    assert scene.place.asked() == before
+    assert not scene.left()
+
+
+def _uses(client: Any) -> dict[str, list[Callable[[], Any]]]:
+    """Return by key what objects that are no lock-likes do with it."""
+    plain, leased = client.semaphore(NAME), client.leased_semaphore(NAME)
+    latch, event, barrier = (
+        client.count_down_latch(NAME),
+        client.event(NAME),
+        client.barrier(NAME, 2),
+    )
+    return {
+        NAME: [
+            *(plain.acquire, plain.release, plain.release_if_exists, plain.drain_permits),
+            *(plain.available_permits, partial(plain.add_permits, 1)),
+            *(partial(plain.try_set_permits, 1), leased.acquire, leased.permits),
+            *(partial(leased.set_permits, 2), partial(leased.add_permits, 2)),
+            *(latch.count, latch.wait, latch.count_down, latch.delete),
+            partial(latch.try_set_count, 1),
+        ],
+        f"interlock_event:{{{NAME}}}": [event.set, event.clear, event.is_set, event.wait],
+        f"interlock_barrier:{{{NAME}}}": [barrier.wait, barrier.abort, barrier.reset],
+    }
+
+
+@each_face
+@pytest.mark.parametrize("value", ["string", "list"])
+def test_a_key_of_another_type_for_other_objects(
+    scene: Stage, seen: redis.Redis, value: str
+) -> None:
+    """Every call raises WrongTypeError, which tells what was found, and leaves the key alone."""
+    owner = scene.actor()
+    for key, calls in _uses(scene.client()).items():
+        write: Any = seen.set if value == "string" else seen.rpush
+        write(key, "precious")
+        before = seen.dump(key)
+        for call in calls:
+            with pytest.raises(WrongTypeError, match=f"is a {value}"):
+                owner.do(call)
+        assert seen.dump(key) == before
+        notes = "redisson_unlock_latch:"  # of a call's copies; it expires
+        assert {left for left in scene.left() if not left.startswith(notes)} == {key}
+        seen.delete(key)
 
 
 @pytest.mark.parametrize(

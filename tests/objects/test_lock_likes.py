@@ -5,8 +5,18 @@ from __future__ import annotations
 import time
 
 import pytest
-from tests.objects.acts import PROMPT, exclusive, freed, held, of_kinds, reentrant, two
-from tests.objects.common import each_face, one_or_several
+from tests.objects.acts import (
+    PROMPT,
+    Inside,
+    each_face,
+    exclusive,
+    freed,
+    held,
+    of_kinds,
+    one_or_several,
+    reentrant,
+    two,
+)
 from tests.objects.stage import Stage
 from tests.support.patience import wait_until
 
@@ -70,6 +80,7 @@ def test_only_the_owner_releases(stage: Stage) -> None:
         owner.do(ours.release)
 
 
+@pytest.mark.usefixtures("by_message")
 @exclusive
 @one_or_several
 def test_a_timeout_is_kept(stage: Stage, *, same_client: bool) -> None:
@@ -80,16 +91,17 @@ def test_a_timeout_is_kept(stage: Stage, *, same_client: bool) -> None:
     for timeout in (0.01, 0.4):
         began = time.monotonic()
         assert other.do(theirs.acquire, timeout=timeout) is False
-        assert timeout <= time.monotonic() - began < timeout + 2 * PROMPT
+        assert timeout <= time.monotonic() - began < timeout + PROMPT
     owner.do(ours.release)
     assert not stage.left()
 
 
 @pytest.mark.promise("waking")
+@pytest.mark.usefixtures("by_message")
 @exclusive
 @one_or_several
 def test_who_waits_has_it_on_release(stage: Stage, *, same_client: bool) -> None:
-    """A waiter is woken by the release, long before it would look by itself."""
+    """A waiter is woken by the release, and need not look by itself."""
     ours, theirs = two(stage, same_client=same_client)
     owner, waiter = stage.actor(), stage.actor()
     assert owner.do(ours.acquire)
@@ -97,10 +109,8 @@ def test_who_waits_has_it_on_release(stage: Stage, *, same_client: bool) -> None
     if stage.kind.waits:
         stage.waits()
     assert not got.done()
-    released = time.monotonic()
     owner.do(ours.release)
-    assert got.result(30)
-    assert time.monotonic() - released < PROMPT
+    assert got.result(20)
     assert 0 < waiter.do(theirs.remaining) <= 30
     waiter.do(theirs.release)
     assert not stage.left()
@@ -134,65 +144,41 @@ def test_the_owner_enters_again(stage: Stage) -> None:
 @exclusive
 def test_nobody_enters_beside_another(stage: Stage) -> None:
     """Two clients of two actors each that take it again and again are never inside together."""
-    inside, most, entries = 0, 0, 0
-
-    def enter() -> None:
-        nonlocal inside, most, entries
-        inside += 1
-        entries += 1
-        most = max(most, inside)
-
-    def leave() -> None:
-        nonlocal inside
-        inside -= 1
-
+    inside = Inside()
     actors = [stage.actor() for _ in range(4)]
     locks = [lock for _ in range(2) for lock in two(stage, same_client=True)]
     last = []
     for _ in range(8):
         for actor, lock in zip(actors, locks, strict=True):
             actor.start(lock.acquire)
-            actor.start(enter)
-            actor.start(leave)
+            actor.start(inside.enter)
+            actor.start(inside.leave)
             last.append(actor.start(lock.release))
     for done in last:
         done.result(60)
-    assert (most, entries) == (1, 32)
+    assert (inside.most, inside.entries) == (1, 32)
     # Of a red lock that was refused a member may be given back in the background.
     wait_until(lambda: not stage.left(), 5, "nothing is left")
 
 
 def test_a_lease_ends_by_itself(stage: Stage) -> None:
-    """A hold ends with a lease of its own, and not before; a late release ends nobody else's."""
+    """A hold ends with its own lease, at any depth; a late release ends nobody else's."""
     ours, theirs = two(stage)
     owner, other = stage.actor(), stage.actor()
     began = time.monotonic()  # before: a busy machine may hear late of the grant
     hold = held(owner, ours, lease=1)
     assert hold.remaining <= 1
+    if stage.kind.reentrant:
+        assert owner.do(ours.acquire, lease=1)
+        assert hold.depth == 2
     assert other.do(theirs.acquire, timeout=30)
     if not stage.kind.shared:
-        assert 0.7 < time.monotonic() - began < 1 + 2 * PROMPT
+        assert 0.7 < time.monotonic() - began < 1 + PROMPT
     wait_until(hold.lost.is_set, 5, "the owner is told")
     assert not hold.valid
     for release in (ours.release, hold.release):
         with pytest.raises(HoldLostError):
             owner.do(release)
-    assert other.do(theirs.owned)
-    other.do(theirs.release)
-
-
-@reentrant
-def test_a_lease_ends_all_entries(stage: Stage) -> None:
-    """A second entry does not let a hold outlive its lease, at whatever depth it is."""
-    ours, theirs = two(stage)
-    owner, other = stage.actor(), stage.actor()
-    hold = held(owner, ours, lease=2)
-    assert owner.do(ours.acquire, lease=2)
-    assert hold.depth == 2
-    assert other.do(theirs.acquire, timeout=20)
-    wait_until(hold.lost.is_set, 5, "the owner is told")
-    with pytest.raises(HoldLostError):
-        owner.do(ours.release)
     assert other.do(theirs.owned)
     other.do(theirs.release)
 
@@ -226,25 +212,14 @@ def test_it_may_be_left_to_its_lease(stage: Stage) -> None:
 
 
 def test_extend_lengthens_and_never_shortens(stage: Stage) -> None:
-    """After extend at least that time is left, here and on the server."""
-    lock, owner = stage.lock(), stage.actor()
-    hold = held(owner, lock, lease=30)
-    for seconds in (100, 2):
-        owner.do(lock.extend, seconds)
-        assert 60 < owner.do(lock.remaining) <= 100
-        assert 60 < hold.remaining <= 100
-    owner.do(lock.release)
-    assert not stage.left()
-
-
-def test_a_hold_is_extended_by_anybody(stage: Stage) -> None:
-    """A hold is lengthened from anywhere, until it is released or lost; an empty one never."""
+    """After it at least that time is left, here and on the server; anybody may extend a hold."""
     lock, owner, other = stage.lock(), stage.actor(), stage.actor()
     hold = held(owner, lock, lease=30)
-    for seconds in (100, 2):
-        other.do(hold.extend, seconds)
-        assert 60 < owner.do(lock.remaining) <= 100
-        assert 60 < hold.remaining <= 100
+    for actor, extend, most in ((owner, lock.extend, 100), (other, hold.extend, 200)):
+        for seconds in (most, 2):
+            actor.do(extend, seconds)
+            assert most - 40 < owner.do(lock.remaining) <= most
+            assert most - 40 < hold.remaining <= most
     owner.do(lock.release)
     for _ in range(2):
         with pytest.raises(NotHeldError):
@@ -274,6 +249,7 @@ def test_an_entry_never_shortens(stage: Stage) -> None:
     assert not stage.left()
 
 
+@pytest.mark.usefixtures("by_message")
 @each_face
 @pytest.mark.parametrize(
     "name",
@@ -295,10 +271,8 @@ def test_a_name_is_any_text(stage: Stage, name: str) -> None:
         got = other.start(theirs.acquire, timeout=30)
         if stage.kind.waits:
             stage.waits(name)
-        released = time.monotonic()
         owner.do(ours.release)
-        assert got.result(30)
-        assert time.monotonic() - released < PROMPT
+        assert got.result(20)
     other.do(theirs.release)
     assert not stage.left()
 
@@ -307,15 +281,13 @@ def test_a_name_is_any_text(stage: Stage, name: str) -> None:
 @of_kinds(lambda kind: kind.name in ("lock", "fenced", "spin"))
 def test_many_come_at_once(stage: Stage) -> None:
     """Of a hundred actors that come at once each gets it, one after the other."""
-    lock, inside = stage.lock(), list[int]()
-    actors = [stage.actor() for _ in range(100)]
+    lock, inside = stage.lock(), Inside()
     done = []
-    for number, actor in enumerate(actors):
-        actor.start(lock.acquire)
-        actor.start(inside.append, number)
-        actor.start(inside.pop)
-        actor.start(lambda: inside and pytest.fail("two are inside"))
+    for actor in [stage.actor() for _ in range(100)]:
+        for call in (lock.acquire, inside.enter, inside.leave):
+            actor.start(call)
         done.append(actor.start(lock.release))
     for each in done:
         each.result(60)
+    assert (inside.most, inside.entries) == (1, 100)
     assert not stage.left()

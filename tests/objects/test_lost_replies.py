@@ -8,8 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.objects.acts import freed, held, of_kinds, renewed
-from tests.objects.common import each_face
+from tests.objects.acts import each_face, freed, held, of_kinds, renewed
 from tests.objects.stage import Stage
 from tests.objects.trouble import TroubledPlace
 from tests.support.faults import FAULTS, Matcher, delay, delay_reply, drop_reply

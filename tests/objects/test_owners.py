@@ -15,7 +15,6 @@ import multiprocessing
 import multiprocessing.pool
 import sys
 import threading
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
@@ -24,7 +23,10 @@ from functools import partial
 from typing import Any
 
 import pytest
+from tests.objects.acts import of_kinds, renewed
+from tests.objects.kinds import Kind
 from tests.support.patience import wait_until
+from tests.support.renewal import renews_soon
 
 import interlock
 import interlock.asyncio
@@ -33,15 +35,7 @@ GAP = 0.05
 """Seconds between two arrivals."""
 STAY = 0.12
 """Seconds inside: longer than the gap, so that the next one comes meanwhile."""
-KINDS: dict[str, Callable[[interlock.Client], Any]] = {
-    "lock": lambda client: client.lock("n"),
-    "fair": lambda client: client.fair_lock("n"),
-    "fenced": lambda client: client.fenced_lock("n"),
-    "spin": lambda client: client.spin_lock("n"),
-    "group": lambda client: client.group_lock("n", ["a", "b"]),
-    "write": lambda client: client.read_write_lock("n").write,
-    "multi": lambda client: client.multi_lock(client.lock("a"), client.lock("b")),
-}
+each_kind = of_kinds(lambda kind: kind.servers == 1 and kind.reentrant and not kind.shared)
 
 
 @pytest.fixture
@@ -119,15 +113,15 @@ async def apart(task: Callable[[], Any], count: int) -> None:
     await asyncio.gather(*(arrive(number) for number in range(count)))
 
 
-@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+@each_kind
 def test_jobs_that_acquire_and_release_exclude_each_other(
-    client: interlock.Client, inside: Inside, make: Callable[[interlock.Client], Any]
+    client: interlock.Client, inside: Inside, kind: Kind
 ) -> None:
     """One job of a pool enters a block, or acquires by hand; another one leaves, or releases."""
     numbers = itertools.count()
 
     async def task() -> None:
-        lock, stack = make(client), contextlib.ExitStack()
+        lock, stack = kind.make([client], "n"), contextlib.ExitStack()
         enter, leave = lock.acquire, lock.release
         if next(numbers) % 2:
             enter, leave = partial(stack.enter_context, lock), stack.close
@@ -140,19 +134,18 @@ def test_jobs_that_acquire_and_release_exclude_each_other(
     assert (inside.over, inside.served) == (0, 4)
 
 
-@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
-def test_two_contexts_of_a_thread_are_two_owners(
-    client: interlock.Client, make: Callable[[interlock.Client], Any]
-) -> None:
-    """Two contexts of a thread are two owners."""
+@each_kind
+def test_two_contexts_of_a_thread_are_two_owners(client: interlock.Client, kind: Kind) -> None:
+    """Neither enters what the other one holds."""
     one, other = contextvars.copy_context(), contextvars.copy_context()
-    block = held(make(client))
+    lock, same = kind.make([client], "n"), kind.make([client], "n")
+    block = held(lock)
     one.run(next, block)
-    assert other.run(make(client).acquire, timeout=0) is False
-    assert one.run(make(client).acquire, timeout=0) is True
-    one.run(make(client).release)
+    assert other.run(same.acquire, timeout=0) is False
+    assert one.run(same.acquire, timeout=0) is True
+    one.run(same.release)
     block.close()
-    assert not make(client).locked()
+    assert not same.locked()
 
 
 def test_a_copy_of_the_context_made_in_a_block_is_the_same_owner(client: interlock.Client) -> None:
@@ -198,7 +191,7 @@ def test_a_pool_of_one_thread_waits_for_a_hold_that_is_being_released(redis_url:
     def forget() -> None:
         assert client.lock("n").acquire()
 
-    with interlock.connect(redis_url, lease=1) as client, ThreadPoolExecutor(1) as pool:
+    with renews_soon(interlock.connect(redis_url)) as client, ThreadPoolExecutor(1) as pool:
         lock = client.lock("n", timeout=60)
         with pytest.warns(interlock.MisuseWarning):
             assert [pool.submit(job).result() for job in (forget, lock.acquire)] == [None, True]
@@ -300,15 +293,19 @@ def test_an_acquire_that_is_its_own_task_is_refused(redis_url: str, wrap: str) -
     asyncio.run(main())
 
 
-def test_a_hold_that_no_job_can_release_is_told_and_released(redis_url: str) -> None:
-    """Its job is over and its lock object is gone; the warning names the line of the acquire."""
+@pytest.mark.parametrize("how", ["job", "task"])
+def test_a_hold_that_nobody_can_release_is_told_and_released(redis_url: str, how: str) -> None:
+    """Its job or task is over and its lock object is gone; the warning names its line."""
 
     def job() -> None:
         client.lock("n").acquire()
 
+    async def task() -> None:
+        job()
+
     told: list[str] = []
     with (
-        interlock.connect(redis_url, lease=1) as client,
+        renews_soon(interlock.connect(redis_url)) as client,
         ThreadPoolExecutor(1) as pool,
         warnings.catch_warnings(),
     ):
@@ -316,41 +313,24 @@ def test_a_hold_that_no_job_can_release_is_told_and_released(redis_url: str) -> 
         warnings.showwarning = lambda message, _, filename, line, *__: told.append(
             f"{message} {filename}:{line}"
         )
-        pool.submit(job).result()
+        pool.submit(job).result() if how == "job" else asyncio.run(task())
         gc.collect()
         wait_until(lambda: not client.lock("n").locked(), 20, "it is released")
-        wait_until(lambda: bool(told), 20, "that is told")
-    place = f"test_owners.py:{job.__code__.co_firstlineno + 1}"
-    assert f"{place}," in told[0]
-    assert told[0].endswith(place)
+        place = f"test_owners.py:{job.__code__.co_firstlineno + 1}"
+        wait_until(lambda: any(f"{place}," in each for each in told), 20, "that is told")
+    assert all(each.endswith(place) for each in told)
 
 
 def test_a_hold_of_a_job_stays_while_its_hold_lives(redis_url: str) -> None:
     """So does one of a job that kept no more than the `Hold`."""
-    with interlock.connect(redis_url, lease=1) as client, ThreadPoolExecutor(1) as pool:
+    with renews_soon(interlock.connect(redis_url)) as client, ThreadPoolExecutor(1) as pool:
         hold = pool.submit(lambda: client.lock("n").__enter__()).result()
         gc.collect()
-        time.sleep(2.5)
-        assert hold.valid
+        for _ in "12":
+            renewed(hold)
         assert client.lock("n").locked()
         pool.submit(hold.release).result()
         assert not client.lock("n").locked()
-
-
-def test_a_hold_of_a_task_that_is_over_is_told_and_released(redis_url: str) -> None:
-    """A task is a job of its thread: what it acquired by hand and forgot does not stay."""
-
-    async def task() -> None:
-        client.lock("n").acquire()
-
-    told: list[str] = []
-    with interlock.connect(redis_url, lease=1) as client, warnings.catch_warnings():
-        warnings.simplefilter("always")
-        warnings.showwarning = lambda message, *_: told.append(str(message))
-        asyncio.run(task())
-        gc.collect()
-        wait_until(lambda: not client.lock("n").locked(), 20, "it is released")
-        wait_until(lambda: any("test_owners.py" in each for each in told), 20, "that is told")
 
 
 def test_a_task_releases_nothing_of_another_one(client: interlock.Client) -> None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
-from tests.objects.acts import SOON, freed, held, of_kinds, renewed
-from tests.objects.common import each_face
+import redis
+from tests.objects.acts import SOON, each_face, freed, held, joins, of_kinds, renewed
 from tests.objects.stage import NAME, Stage
 from tests.objects.trouble import TroubledPlace
 from tests.support.patience import wait_until
 
-from interlock import HoldLostError
+from interlock import HoldLostError, ReentryError
 
 all_or_none = of_kinds(lambda kind: kind.name in ("multi", "together", "red", "group"))
 red = of_kinds(lambda kind: kind.name == "red")
 multi = of_kinds(lambda kind: kind.name == "multi")
+A = "qwvAS12pR0CgRitaypEjUw"
+"""What Redisson calls the value "a" (tests/interop/fixtures/highwayhash.jsonl)."""
+JAVA = "2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:38"
 
 
 def _parts(stage: Stage) -> list[Any]:
@@ -138,3 +142,55 @@ def test_values_exclude_who_shares_one(scene: Stage) -> None:
     assert not c.do(three.acquire, timeout=0)
     b.do(two.release)
     assert not scene.left()
+
+
+def test_the_order_of_values_does_not_matter(scene: Stage) -> None:
+    """The same values in another order, or twice, are the same lock: its owner enters again."""
+    client, owner = scene.client(), scene.actor()
+    assert owner.do(client.group_lock(NAME, ["a", "b"]).acquire)
+    assert owner.do(client.group_lock(NAME, iter("bab")).acquire, timeout=0)
+    assert owner.do(client.group_lock(NAME, ("b", "a")).hold_count) == 2
+    assert owner.do(client.group_lock(NAME, [""]).acquire, timeout=0), "that is a value too"
+
+
+def test_an_owner_does_not_wait_for_its_own_values(scene: Stage, seen: redis.Redis) -> None:
+    """A value that the owner's other group lock holds is an error at once; nothing changes."""
+    client, owner = scene.client(), scene.actor()
+    owner.do(client.group_lock(NAME, ["a", "b"]).acquire)
+    before = seen.hgetall(NAME)
+    for options in ({"timeout": 0}, {"timeout": 5}, {}):
+        with pytest.raises(ReentryError, match="one group lock"):
+            owner.do(client.group_lock(NAME, ["b", "c"]).acquire, **options)
+    assert seen.hgetall(NAME) == before
+    assert owner.do(client.group_lock(NAME, ["c"]).acquire, timeout=0)
+
+
+def test_a_waiter_waits_for_its_values_only(scene: Stage) -> None:
+    """It gets one that is free, however long others of the group are held or waited for."""
+    client, owners = scene.client(), [scene.actor() for _ in range(4)]
+    first, second = (client.group_lock(NAME, [value]) for value in "ab")
+    owners[0].do(first.acquire)
+    owners[1].do(second.acquire)
+    waiting = joins(scene, owners[2], client.group_lock(NAME, ["a"]).acquire)
+    behind = joins(scene, owners[3], client.group_lock(NAME, ["b"]).acquire)
+    owners[1].do(second.release)
+    assert behind.result(20)
+    assert not waiting.done()
+    owners[0].do(first.release)
+    assert waiting.result(20)
+
+
+@each_face
+def test_what_a_dead_holder_left_goes_when_it_is_taken(scene: Stage, seen: redis.Redis) -> None:
+    """An expired value is free although its hash lives on; taking it removes the old fields."""
+    lock, owner = scene.client().group_lock(NAME, ["a"]), scene.actor()
+    expires = round((time.time() + 1.5) * 1000)
+    times = {f"{A}:{JAVA}:expire_time": expires, f"{A}:{JAVA}:lock_count": 1}
+    seen.hset(NAME, mapping={A: JAVA, **times})
+    seen.pexpire(NAME, 60_000)
+    assert not owner.do(lock.acquire, timeout=0)
+    holder = held(owner, lock, timeout=20).holder
+    found = {field.decode(): value.decode() for field, value in seen.hgetall(NAME).items()}
+    ends = int(found.pop(f"{A}:{holder}:expire_time")) / 1000 - time.time()
+    assert 10 < ends <= 30
+    assert found == {A: holder, f"{A}:{holder}:lock_count": "1"}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from functools import partial
 from typing import Any
 
 import pytest
-from tests.objects.common import (
+from tests.objects.acts import (
     PROMPT,
+    Block,
+    Inside,
     cancelling,
     each_face,
     enter,
@@ -39,27 +42,6 @@ def _makers(
     first = scene.client()
     clients = [first if same_client else scene.client() for _ in range(count - 1)]
     return [permits.make(client, NAME, n, **options) for client in (first, *clients)]
-
-
-class Inside:
-    """Counts who is inside."""
-
-    def __init__(self) -> None:
-        """Begin with nobody."""
-        self._lock = threading.Lock()
-        self.now = self.most = self.entries = 0
-
-    def enter(self) -> None:
-        """Go in."""
-        with self._lock:
-            self.now += 1
-            self.entries += 1
-            self.most = max(self.most, self.now)
-
-    def leave(self) -> None:
-        """Go out."""
-        with self._lock:
-            self.now -= 1
 
 
 @pytest.mark.promise("exclusion")
@@ -93,34 +75,32 @@ def test_no_more_are_inside_than_there_are_permits(
 
 @pytest.mark.promise("waking")
 @pytest.mark.sample
-@every
 @one_or_several
-def test_a_release_wakes_one_waiter(scene: Stage, permits: Permits, *, same_client: bool) -> None:
-    """Each release lets the next one go on at once, and nobody else.
+def test_a_release_wakes_one_waiter(scene: Stage, *, same_client: bool) -> None:
+    """Each release of a plain semaphore lets one go on at once: whoever asks first, if of several.
 
-    Of a plain semaphore it is whoever asks first, if they are of several clients.
+    Those with leases have turns, as test_queues.py has it.
     """
-    made, *others = _makers(scene, permits, 1, 3, same_client=same_client)
+    made, *others = _makers(scene, PERMITS[0], 1, 3, same_client=same_client)
     owner, actors = scene.actor(), [scene.actor(), scene.actor()]
-    held = owner.do(permits.take, made)
+    assert owner.do(made.acquire)
     waiting = [
-        joins(scene, actor, permits.take, each, asks=not same_client or number == 0)
+        joins(scene, actor, each.acquire, asks=not same_client or number == 0)
         for number, (actor, each) in enumerate(zip(actors, others, strict=True))
     ]
     left = [*zip(waiting, actors, others, strict=True)]
     while left:
-        owner.do(permits.give, made, held)
+        owner.do(made.release)
         wait_until(lambda: any(each[0].done() for each in left), PROMPT, "one goes on")
         place = [each[0].done() for each in left].index(True)
-        assert place == 0 or not (permits.leased or same_client)
+        assert place == 0 or not same_client
         future, owner, made = left.pop(place)
-        held = future.result()
-        assert held
+        assert future.result()
         time.sleep(0.02)
         assert not any(each[0].done() for each in left)
-    assert owner.do(permits.free, made) == 0
-    owner.do(permits.give, made, held)
-    assert owner.do(permits.free, made) == 1
+    assert owner.do(made.available_permits) == 0
+    owner.do(made.release)
+    assert owner.do(made.available_permits) == 1
 
 
 @pytest.mark.sample
@@ -249,26 +229,39 @@ def test_a_block_that_tries_is_entered_without_permits(scene: Stage) -> None:
         assert owner.do(made.available_permits) == 2
 
 
+def test_blocks_of_one_limit_are_told_apart(scene: Stage) -> None:
+    """Each block of one object has a permit of its own, and anybody may leave it."""
+    owner, other = scene.actor(), scene.actor()
+    limit = scene.client().limited(NAME, 2, timeout=0)
+    first, second = (Block(limit, awaits=scene.world.cancels) for _ in "12")
+    permits = [owner.do(first.enter), other.do(second.enter)]
+    assert permits[0].ids != permits[1].ids
+    with pytest.raises(AcquireTimeoutError):
+        owner.enter(limit)
+    other.do(first.leave)
+    assert [bool(permit) for permit in permits] == [False, True]
+    owner.do(second.leave)
+    assert owner.do(limit.available) == 2
+
+
 @cancelling
-@every
-def test_a_wait_that_is_cancelled_as_it_ends(scene: Stage, permits: Permits) -> None:
+def test_a_wait_that_is_cancelled_as_it_ends(scene: Stage) -> None:
     """Whether the permit or the cancellation comes first, no permit is lost, and none is made."""
-    made, other = _makers(scene, permits, 1, 2)
+    made, other = _makers(scene, PERMITS[0], 1, 2)
     owner, waiter = scene.actor(), scene.actor()
     for number in range(12):
-        held = owner.do(permits.take, made, 1, PROMPT)
-        assert held, "the permit was lost"
-        waiting = waiter.start(permits.take, other)
-        gives = owner.start(permits.give, made, held)
+        assert owner.do(made.acquire, timeout=PROMPT), "the permit was lost"
+        waiting = waiter.start(other.acquire)
+        gives = owner.start(made.release)
         time.sleep(0.001 * (number % 6))  # the moments that are tried
         waiter.cancel()
         gives.result(PROMPT)
         try:
-            got = waiting.result(PROMPT)
+            assert waiting.result(PROMPT)
         except CancelledHereError:
             continue
-        waiter.do(permits.give, other, got)
-    wait_until(lambda: owner.do(permits.free, made) == 1, PROMPT, "the permit is free")
+        waiter.do(other.release)
+    wait_until(lambda: owner.do(made.available_permits) == 1, PROMPT, "the permit is free")
 
 
 @every
@@ -469,7 +462,7 @@ def test_a_number_that_the_server_lost_is_set_again(scene: Stage, permits: Permi
 
 @several_together
 def test_a_larger_number_wakes_who_waits(scene: Stage, permits: Permits) -> None:
-    """`set_permits` counts free and taken ones together, stops nobody, and wakes at once."""
+    """Free and taken ones count together; a smaller number stops nobody, a larger wakes at once."""
     made, *others = _makers(scene, permits, 2, 3)
     owner, actors = scene.actor(), [scene.actor(), scene.actor()]
     held = [owner.do(permits.take, made) for _ in range(2)]
@@ -482,51 +475,29 @@ def test_a_larger_number_wakes_who_waits(scene: Stage, permits: Permits) -> None
     ]
     owner.do(permits.give, made, held[0])
     assert owner.do(permits.free, made) == 0
-    owner.do(made.set_permits, 3)
+    owner.do(made.set_permits, 2)
+    wait_until(lambda: any(each.done() for each in waiting), PROMPT, "one goes on")
+    assert not all(each.done() for each in waiting)
+    owner.do(made.add_permits, 1)
     got = [each.result(PROMPT) for each in waiting]
-    assert owner.do(permits.free, made) == 0
+    owner.do(made.add_permits, -2)
+    assert owner.do(permits.free, made) == -2
     for each in (held[1], *got):
         owner.do(permits.give, made, each)
-    assert owner.do(permits.free, made) == 3
-
-
-@several_together
-def test_permits_are_added_and_taken_away(scene: Stage, permits: Permits) -> None:
-    """`add_permits` wakes who waits; a negative number may leave fewer than none free."""
-    made, other = _makers(scene, permits, 1, 2)
-    owner, waiter = scene.actor(), scene.actor()
-    held = owner.do(permits.take, made)
-    waiting = joins(scene, waiter, permits.take, other)
-    owner.do(made.add_permits, 2)
-    got = waiting.result(PROMPT)
     assert owner.do(permits.free, made) == 1
-    owner.do(made.add_permits, -2)
-    assert owner.do(permits.free, made) == -1
-    for each in (held, got):
-        owner.do(permits.give, made, each)
-    assert owner.do(permits.free, made) == 1
-    owner.do(made.set_permits, 4)
-    assert owner.do(permits.free, made) == 4
-
-
-def test_free_permits_are_drained(scene: Stage) -> None:
-    """Draining takes what is free, and says how many that was."""
-    made, owner = scene.client().semaphore(NAME, 5), scene.actor()
-    assert owner.do(made.acquire, 2)
-    assert owner.do(made.drain_permits) == 3
-    assert owner.do(made.drain_permits) == 0
-    assert owner.do(made.available_permits) == 0
-    owner.do(made.release, 2)
-    assert owner.do(made.available_permits) == 2
 
 
 def test_the_number_of_a_plain_one_is_changed(scene: Stage) -> None:
-    """`set_permits` sets the sum, whatever is taken; nothing stays of one that is deleted."""
+    """`set_permits` sets the sum; draining takes what is free; nothing stays after a deletion."""
     made, owner = scene.client().semaphore(NAME, 3), scene.actor()
     assert owner.do(made.acquire, 2)
-    for wanted, free in ((7, 5), (1, -1), (1, -1), (0, -2), (2, 0)):
+    for wanted, free in ((7, 5), (1, -1), (1, -1), (0, -2), (2, 0), (6, 4)):
         owner.do(made.set_permits, wanted)
         assert owner.do(made.available_permits) == free
+    assert [owner.do(made.drain_permits) for _ in range(2)] == [4, 0]
+    assert owner.do(made.available_permits) == 0
+    owner.do(made.release, 2)
+    assert owner.do(made.available_permits) == 2
     assert owner.do(made.delete)
     assert not kept(scene)
     assert not owner.do(made.delete)
@@ -563,12 +534,21 @@ def test_a_leased_one_counts_what_is_held(scene: Stage) -> None:
 def test_who_waits_for_a_missing_one_goes_on_when_it_is_set_up(
     scene: Stage, permits: Permits
 ) -> None:
-    """A wait for a name that nobody has set up, or that was deleted, ends when somebody does."""
+    """A wait for a name that nobody has set up, or that was deleted, ends when somebody does.
+
+    A wait warns at once, once for each name. One try says nothing.
+    """
     owner, waiter = scene.actor(), scene.actor()
     made, other = (permits.make(scene.client(), NAME, None) for _ in range(2))
-    waiting = joins(scene, waiter, permits.take, other)
-    assert owner.do(made.try_set_permits, 1)
-    assert waiting.result(PROMPT)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", MisuseWarning)
+        assert outcome(waiter.start(permits.take, other, 1, 0)) is None
+        assert not told
+        waiting = joins(scene, waiter, permits.take, other)
+        (warning,) = told
+        assert "semaphore('the name', permits=n)" in str(warning.message)
+        assert owner.do(made.try_set_permits, 1)
+        assert waiting.result(PROMPT)
     again = joins(scene, owner, permits.take, made)
     assert waiter.do(other.delete)
     assert waiter.do(other.try_set_permits, 1)

@@ -23,10 +23,7 @@ def test_exponential_pauses_double_from_1_to_128_ms() -> None:
 
 
 def test_exponential_pauses_are_spread_more_with_each_failure() -> None:
-    """Each pause is longer by a random part, and never above the cap.
-
-    That part is at most one millisecond for every try that failed.
-    """
+    """Each is longer by up to a millisecond for each failed try, and never above the cap."""
     backoff = ExponentialBackoff(initial=0.001, cap=0.02, factor=2)
     # 1; 2*1 + 1; 2*3 + 2; 2*8 + 3 = 19; then the cap
     assert first(backoff, 6, chance=1.0) == pytest.approx([0.001, 0.003, 0.008, 0.019, 0.02, 0.02])

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import os
 import shutil
-import subprocess
 import sys
 import zipapp
 from pathlib import Path
 
 import pytest
+from tests.support.program import run
 
 import interlock
 
@@ -45,16 +44,9 @@ else:
 PRETEND = "import _thread; _thread.daemon_threads_allowed = lambda: False"
 
 
-def run(*command: str, **environ: str) -> str:
-    """Return what *command* prints; it must print nothing else, and succeed."""
-    done = subprocess.run(
-        [sys.executable, *command],
-        check=False,
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environ},
-        timeout=100,
-    )
+def printed(*arguments: str) -> str:
+    """Return what Python prints; it must print nothing else, and succeed."""
+    done = run(sys.executable, *arguments, limit=100)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.strip()
 
@@ -62,7 +54,7 @@ def run(*command: str, **environ: str) -> str:
 @pytest.mark.parametrize("options", ["-Xdev -Werror", "-OO", "-I", "-I -OO -Xdev", "-B -s -E"])
 def test_each_way_to_start_python(options: str, redis_url: str) -> None:
     """Locks work with Python's development mode, without docstrings and asserts, and isolated."""
-    assert run(*options.split(), "-c", PROGRAM, redis_url) == "done"
+    assert printed(*options.split(), "-c", PROGRAM, redis_url) == "done"
 
 
 @pytest.fixture
@@ -84,8 +76,8 @@ def archive(tmp_path: Path) -> Path:
 def test_a_zip_archive(archive: Path, redis_url: str, runtime: Path) -> None:
     """Locks work from a zip archive. It cannot start the embedded server, and says so."""
     where = "assert '.pyz' in __import__('interlock').__file__"
-    assert run("-I", "-S", str(archive), where + PROGRAM, redis_url) == "done"
-    told = run("-I", "-S", str(archive), EMBEDDED)
+    assert printed("-I", "-S", str(archive), where + PROGRAM, redis_url) == "done"
+    told = printed("-I", "-S", str(archive), EMBEDDED)
     assert "cannot be started from a zip archive" in told
 
 
@@ -93,7 +85,7 @@ def test_a_sub_interpreter_is_refused() -> None:
     """The import says what is not possible in a sub-interpreter without daemon threads."""
     if sys.version_info < (3, 13):
         # Before, the standard library has no such interpreters, or cannot tell.
-        run("-c", SUB_INTERPRETER.format(path=sys.path, before=PRETEND))
+        printed("-c", SUB_INTERPRETER.format(path=sys.path, before=PRETEND))
         return
     interpreters = importlib.import_module("_interpreters")
     number = interpreters.create()

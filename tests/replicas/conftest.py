@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 from tests.objects.awaited import Face
+from tests.objects.kinds import Kind, named
 from tests.replicas.bed import Bed
 from tests.support.binary import main_version
 from tests.support.servers import ReplicatedServers, binaries
@@ -14,19 +15,13 @@ from tests.support.servers import ReplicatedServers, binaries
 
 @pytest.fixture(scope="session")
 def replicated_of_version() -> Iterator[Callable[[str], ReplicatedServers]]:
-    """Give a function from a version to a primary with two replicas.
-
-    They are started on first use and shared.
-    """
-    found = binaries()
+    """Give a function from a version to a primary with two replicas, started on first use."""
     started: dict[str, ReplicatedServers] = {}
     with contextlib.ExitStack() as stack:
 
         def of_version(version: str) -> ReplicatedServers:
-            if version not in found:
-                pytest.fail(f"{version} is not installed, only {sorted(found)}")
             if version not in started:
-                servers = ReplicatedServers(2, binary=found[version])
+                servers = ReplicatedServers(2, binary=binaries()[version])
                 started[version] = stack.enter_context(servers)
             return started[version]
 
@@ -48,8 +43,14 @@ def replicated(
 
 
 @pytest.fixture
-async def bed(face: Face, replicated: ReplicatedServers) -> AsyncIterator[Bed]:
+def kind() -> Kind:
+    """Give the plain lock, unless a test is about others."""
+    return named("lock")
+
+
+@pytest.fixture
+async def bed(face: Face, kind: Kind, replicated: ReplicatedServers) -> AsyncIterator[Bed]:
     """Give each face in turn on a primary with two replicas that the test may stop."""
-    set_up = Bed(face, replicated)
+    set_up = Bed(face, replicated, kind)
     yield set_up
     await set_up.end()

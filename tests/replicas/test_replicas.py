@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 import pytest
-from tests.objects.awaited import KINDS, Face, renewed, until
-from tests.objects.kinds import Kind
+from tests.objects.awaited import KINDS, renewed, until
 from tests.replicas.bed import PROMPT, Bed
 from tests.support.binary import main_version
 from tests.support.proxy import FaultProxy
-from tests.support.servers import RedisServer, ReplicatedServers
+from tests.support.servers import RedisServer
 
 import interlock
 from interlock import ConfigError, ReplicationError
@@ -26,67 +25,47 @@ TELLING = 1.0
 LONG = 15.0
 """Seconds that replicas are given which answer at once, but for a machine that stalls."""
 SINGLE = [kind for kind in KINDS if kind.servers == 1 and kind.reentrant]
+of_one_version = pytest.mark.parametrize("replicated", [main_version()], indirect=True)
 
 
-@pytest.fixture(params=SINGLE, ids=lambda kind: kind.name)
-async def any_kind(
-    request: pytest.FixtureRequest,
-    face: Face,
-    replicated_of_version: Callable[[str], ReplicatedServers],
-) -> AsyncIterator[Bed]:
-    """Give every kind of lock on each face on a primary with two replicas."""
-    kind: Kind = request.param
-    servers = replicated_of_version(main_version())
-    servers.primary.execute("FLUSHALL")
-    set_up = Bed(face, servers, kind)
-    yield set_up
-    await set_up.end()
-
-
-async def test_too_few_give_the_lock_back(any_kind: Bed) -> None:
-    """If too few required replicas acknowledge, acquiring any lock raises and leaves nothing.
-
-    The error has the counts.
-    """
-    any_kind.stop(1)
-    client = any_kind.client(replicas=interlock.required(2, TELLING))
-    me, lock = any_kind.owner(), any_kind.lock(client)
+@pytest.mark.parametrize("kind", SINGLE, ids=lambda kind: kind.name)
+@of_one_version
+async def test_too_few_give_the_lock_back(bed: Bed) -> None:
+    """Without enough acknowledgements an acquire raises with the counts, and leaves nothing."""
+    bed.stop(1)
+    client = bed.client(replicas=interlock.required(2, TELLING))
+    me, lock = bed.owner(), bed.lock(client)
     with pytest.raises(ReplicationError, match="1 of 2 replicas") as caught:
         await me.do(lock.acquire)
     assert (caught.value.wanted, caught.value.acknowledged) == (2, 1)
     assert await me.do(lambda: lock.hold) is None
-    await until(lambda: not any_kind.left_behind(), 10, "it is given back")
-    any_kind.resume()
+    await until(lambda: not bed.left_behind(), 10, "it is given back")
+    bed.resume()
     assert await me.do(lock.acquire)
     await me.do(lock.release)
-    assert any_kind.left_behind() == set()
+    assert bed.left_behind() == set()
 
 
-async def test_all_of_none_is_too_few(face: Face) -> None:
-    """A primary that has lost all replicas satisfies a best effort at once.
-
-    It is not enough for a policy that requires replicas.
-    """
+@of_one_version
+async def test_all_of_none_is_too_few(bed: Bed) -> None:
+    """A primary without replicas satisfies a best effort, and no policy that requires some."""
+    me = bed.owner()
     with RedisServer() as lonely:
-        effort = face.module.connect(lonely.url(), replicas=interlock.best_effort("all", 60))
-        me = face.owner()
-        lock = effort.lock("name")
-        started = time.monotonic()
-        assert await me.do(lock.acquire)
-        assert time.monotonic() - started < PROMPT
+        effort = bed.client(lonely.url(), replicas=interlock.best_effort("all", 60))
+        lock = bed.lock(effort)
+        assert await asyncio.wait_for(me.do(lock.acquire), 30)
         assert (await me.do(lambda: lock.hold)).replicas == 0
         await me.do(lock.release)
-        demand = face.module.connect(lonely.url(), replicas=interlock.required("all", PATIENCE))
+        demand = bed.client(lonely.url(), replicas=interlock.required("all", PATIENCE))
         with pytest.raises(ReplicationError, match="0 of 1 replicas"):
-            await me.do(demand.lock("name").acquire)
-        await me.do(effort.close)
-        await me.do(demand.close)
-        await me.end()
+            await me.do(bed.lock(demand).acquire)
+        for client in (effort, demand):
+            await bed.close(client)
 
 
 async def test_renewals_go_on_without_replicas(bed: Bed) -> None:
     """A hold is renewed, and stays valid, while no replica acknowledges anything."""
-    client = bed.client(replicas=interlock.required(2, LONG), lease=3)
+    client = bed.client(replicas=interlock.required(2, LONG), renewed="soon")
     me, lock = bed.owner(), bed.lock(client)
     assert await me.do(lock.acquire)
     bed.stop(0, 1)
@@ -137,10 +116,7 @@ async def test_only_a_grant_is_waited_for(bed: Bed) -> None:
 
 
 async def test_the_question_goes_out_with_the_script(bed: Bed) -> None:
-    """Script and WAIT go out in one write, with nothing else.
-
-    With a policy of ``all``, INFO for the number of replicas is in the same write.
-    """
+    """Script and WAIT go out in one write, and with ``all`` INFO for the number of replicas too."""
     me = bed.owner()
     with FaultProxy(("127.0.0.1", bed.servers.primary.port)) as proxy:
         for count, asked in ((2, {"WAIT": 5}), ("all", {"WAIT": 5, "INFO": 5})):
@@ -182,10 +158,7 @@ async def test_semaphores_are_given_back(bed: Bed) -> None:
 
 
 async def test_a_member_of_a_red_lock_that_is_not_replicated_does_not_count(bed: Bed) -> None:
-    """A red lock counts a server whose replicas do not acknowledge as failed.
-
-    A quorum of other servers is enough. Without a quorum the acquire is an error.
-    """
+    """Such a server counts as failed: a quorum of others is enough, else it is an error."""
     strict = [bed.client(replicas=interlock.required(2, PATIENCE)) for _ in range(2)]
     easy = [bed.client() for _ in range(2)]
     me, red = bed.owner(), bed.face.module.RedLock

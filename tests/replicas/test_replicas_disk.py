@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.objects.awaited import Face, until
+from tests.objects.awaited import until
+from tests.replicas.bed import Bed
 from tests.support.servers import RedisServer, ReplicatedServers, binaries
 
 import interlock
@@ -25,36 +26,30 @@ def logged(request: pytest.FixtureRequest) -> Iterator[ReplicatedServers]:
         yield it
 
 
+@pytest.fixture
+def replicated(logged: ReplicatedServers) -> ReplicatedServers:
+    """Have `bed` use these."""
+    return logged
+
+
 @pytest.mark.parametrize("count", [0, 1, "all"])
-async def test_what_is_held_is_on_disk(face: Face, logged: ReplicatedServers, count: int) -> None:
+async def test_what_is_held_is_on_disk(bed: Bed, count: int) -> None:
     """With ``fsync`` a lock is held once the primary and the wanted replicas have it on disk."""
-    client = face.module.connect(
-        logged.primary.url(), replicas=interlock.required(count, 15, fsync=True)
-    )
-    me, lock = face.owner(), client.lock("name")
+    me, lock = bed.owner(), bed.lock(bed.client(replicas=interlock.required(count, 15, fsync=True)))
     assert await me.do(lock.acquire)
     assert (await me.do(lambda: lock.hold)).replicas >= (count if count != "all" else 1)
     await me.do(lock.release)
-    await me.do(client.close)
-    await me.end()
 
 
-async def test_a_replica_that_does_not_write_is_too_few(
-    face: Face, logged: ReplicatedServers
-) -> None:
+async def test_a_replica_that_does_not_write_is_too_few(bed: Bed) -> None:
     """A replica that stands still has nothing on its disk: the lock is given back."""
     policy = interlock.required(1, PATIENCE, fsync=True)
-    client = face.module.connect(logged.primary.url(), replicas=policy)
-    me, lock = face.owner(), client.lock("name")
-    logged.replicas[0].pause()
-    try:
-        with pytest.raises(ReplicationError, match="0 of 1 replicas"):
-            await me.do(lock.acquire)
-    finally:
-        logged.replicas[0].resume()
-    await until(lambda: not logged.primary.execute("EXISTS", "name"), 10, "it is given back")
-    await me.do(client.close)
-    await me.end()
+    me, lock = bed.owner(), bed.lock(bed.client(replicas=policy))
+    bed.stop(0)
+    with pytest.raises(ReplicationError, match="0 of 1 replicas"):
+        await me.do(lock.acquire)
+    bed.resume()
+    await until(lambda: not bed.left_behind(), 10, "it is given back")
 
 
 @pytest.mark.parametrize(
@@ -63,15 +58,12 @@ async def test_a_replica_that_does_not_write_is_too_few(
 )
 @pytest.mark.parametrize("policy", [interlock.best_effort, interlock.required])
 async def test_a_server_that_cannot_tell_is_named(
-    face: Face, version: str, told: str, policy: type[ReplicaPolicy]
+    bed: Bed, version: str, told: str, policy: type[ReplicaPolicy]
 ) -> None:
-    """A server without WAITAOF, or one that writes nothing to disk, is an error that says so.
-
-    It is an error for a best effort too. Nothing stays held.
-    """
+    """Without WAITAOF or appendonly even a best effort is an error; nothing is held."""
     with RedisServer(binaries()[version]) as server:
-        client = face.module.connect(server.url(), replicas=policy(0, fsync=True))
-        me, lock, semaphore = face.owner(), client.lock("name"), client.semaphore("permits")
+        client, me = bed.client(server.url(), replicas=policy(0, fsync=True)), bed.owner()
+        lock, semaphore = bed.lock(client), client.semaphore("permits")
         with pytest.raises(ReplicationError, match=told):
             await me.do(lock.acquire)
         await until(lambda: not server.execute("EXISTS", "name"), 10, "it is given back")
@@ -80,5 +72,4 @@ async def test_a_server_that_cannot_tell_is_named(
             await me.do(semaphore.acquire)
         await until(lambda: server.execute("GET", "permits") == b"2", 10, "it is given back")
         assert await me.do(semaphore.available_permits) == 2
-        await me.do(client.close)
-        await me.end()
+        await bed.close(client)

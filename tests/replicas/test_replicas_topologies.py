@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from redis.crc import key_slot
-from tests.objects.awaited import Face, until
+from tests.objects.awaited import Face, Stage, until
+from tests.objects.kinds import named
 from tests.support.patience import GIVE_UP
 from tests.support.servers import ClusterServers, RedisServer, SentinelServers
 
@@ -18,15 +19,12 @@ def _has(server: RedisServer, name: str) -> bool:
 
 @pytest.mark.promise("failover")
 async def test_a_required_lock_survives_its_primary(face: Face) -> None:
-    """A lock that all replicas acknowledged survives its primary, which is killed right after.
-
-    Whichever replica is promoted has the lock.
-    """
+    """Whichever replica is promoted has a lock that all had acknowledged."""
     with SentinelServers() as servers:
-        client = face.module.connect(servers.url(), replicas=interlock.required("all", 9))
-        other = face.module.connect(servers.url())
-        me, you = face.owner(), face.owner()
-        lock, theirs = client.lock("name"), other.lock("name")
+        stage = Stage(face, named("lock"), servers.url(), None)
+        me, you = stage.owner(), stage.owner()
+        lock = stage.lock(stage.client(replicas=interlock.required("all", 9)))
+        theirs = stage.lock(stage.client())
         assert await me.do(lock.acquire)
         old = servers.primary
         old.kill()
@@ -38,18 +36,15 @@ async def test_a_required_lock_survives_its_primary(face: Face) -> None:
         await me.do(lock.release)
         assert await you.do(theirs.acquire, timeout=10)
         await you.do(theirs.release)
-        for each in (client, other):
-            await me.do(each.close)
-        for owner in (me, you):
-            await owner.end()
+        await stage.end()
 
 
 async def test_each_node_of_a_cluster_asks_its_own_replicas(face: Face) -> None:
     """In a cluster the granting node's replicas are asked; those of others may stand still."""
     with ClusterServers(node_timeout=20) as servers:
-        client = face.module.connect(servers.url(), replicas=interlock.required("all", 9))
-        hasty = face.module.connect(servers.url(), replicas=interlock.required("all", 0.5))
-        me = face.owner()
+        stage = Stage(face, named("lock"), servers.url(), None)
+        client = stage.client(replicas=interlock.required("all", 9))
+        hasty, me = stage.client(replicas=interlock.required("all", 0.5)), stage.owner()
         owners = {name: servers.owner(key_slot(name.encode())) for name in "abcdefgh"}
         first = next(name for name, node in owners.items() if node is servers.nodes[0])
         second = next(name for name, node in owners.items() if node is servers.nodes[1])
@@ -65,6 +60,4 @@ async def test_each_node_of_a_cluster_asks_its_own_replicas(face: Face) -> None:
         servers.nodes[3].resume()
         for node in servers.nodes[:3]:
             await until(lambda node=node: node.execute("DBSIZE") == 0, GIVE_UP, "all is given back")
-        for each in (client, hasty):
-            await me.do(each.close)
-        await me.end()
+        await stage.end()

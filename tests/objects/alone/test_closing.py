@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
-import threading
 import warnings
 from typing import Any
 
 import pytest
 import redis
-from tests.objects.awaited import until
+from tests.objects.acts import each_face
+from tests.objects.awaited import Face, until
+from tests.objects.worlds import World
 from tests.support.cards import own_keys
 from tests.support.child import FORKS, Child
 from tests.support.patience import forever
@@ -21,63 +22,44 @@ import interlock
 import interlock.asyncio
 
 
-def _take_turn(lock: interlock.Lock) -> None:
-    with lock:
-        pass
-
-
-def _use_everything(url: str) -> None:
-    with interlock.connect(url) as client, interlock.connect(url) as other:
-        lock, theirs = client.lock("name"), other.lock("name")
-        lock.acquire()
-        # It releases: a thread that ends with a lock is told of it at some time.
-        waiter = threading.Thread(target=_take_turn, args=(theirs,))
-        waiter.start()
-        assert not theirs.acquire(timeout=0.2)
-        lock.release()
-        waiter.join(10)
-        client.lock("held at the end").acquire()
-        assert client.lock("this too", lease=50).acquire()
-
-
-async def _take_turn_in_task(lock: interlock.asyncio.Lock) -> None:
-    async with lock:
-        pass
-
-
-async def _use_everything_in_tasks(url: str) -> None:
-    async with interlock.asyncio.connect(url) as client, interlock.asyncio.connect(url) as other:
-        lock, theirs = client.lock("name"), other.lock("name")
-        await lock.acquire()
-        waiter = asyncio.create_task(_take_turn_in_task(theirs))
-        assert not await theirs.acquire(timeout=0.2)
-        await lock.release()
-        await asyncio.wait_for(waiter, 10)
-        await client.lock("held at the end").acquire()
-        assert await client.lock("this too", lease=50).acquire()
-
-
+@each_face
 @pytest.mark.usefixtures("patient")
-@pytest.mark.parametrize("face", ["sync", "asyncio"])
 def test_nothing_is_left_after_close(
-    redis_url: str, redis_client: redis.Redis, quiescent: None, face: str
+    quiescent: None, redis_url: str, redis_client: redis.Redis, world: World
 ) -> None:
     """After close no key, subscription, connection, thread, task or open file is left."""
-    if face == "sync":
-        _use_everything(redis_url)
-    else:
-
-        async def main() -> None:
-            before = asyncio.all_tasks()
-            await _use_everything_in_tasks(redis_url)
-            assert asyncio.all_tasks() == before
-
-        asyncio.run(main())
+    actors = owner, waiter, third = [world.actor() for _ in range(3)]
+    client, other = [owner.do(world.face.connect, redis_url) for _ in range(2)]
+    lock, theirs = client.lock("name"), other.lock("name")
+    assert owner.do(lock.acquire)
+    waiting = waiter.start(theirs.acquire)
+    assert not third.do(theirs.acquire, timeout=0.2)
+    owner.do(lock.release)
+    assert waiting.result(20)
+    waiter.do(theirs.release)
+    assert owner.do(client.lock("held at the end").acquire)
+    assert owner.do(client.lock("this too", lease=50).acquire)
+    for each in (client, other):
+        owner.do(each.close)
+    if world.cancels:
+        assert owner.do(lambda: len(asyncio.all_tasks())) == len(actors)
+    for actor in actors:
+        actor.end()
+    world.end()
     assert not own_keys(redis_client)
     assert redis_client.pubsub_channels() == []
 
 
-CYCLES = 10_000
+CYCLES = WARM = 10_000
+"""Cycles; every bounded cache is full after the first ones."""
+FLAT = CYCLES // 4
+"""Blocks of memory: a single object kept of each cycle would be four times as many."""
+
+
+def _memory() -> int:
+    """Return how many blocks of memory the interpreter has in use."""
+    gc.collect()
+    return sys.getallocatedblocks()
 
 
 @pytest.mark.rest
@@ -97,18 +79,6 @@ async def test_memory_stays_flat_in_tasks(redis_url: str) -> None:
         before = _memory()
         await cycle(range(WARM, WARM + CYCLES))
         assert _memory() - before < FLAT
-
-
-WARM = 10_000
-"""Cycles after which every bounded cache is full."""
-FLAT = CYCLES // 4
-"""Blocks of memory: a single object kept of each cycle would be four times as many."""
-
-
-def _memory() -> int:
-    """Return how many blocks of memory the interpreter has in use."""
-    gc.collect()
-    return sys.getallocatedblocks()
 
 
 async def test_a_cancelled_close_can_be_repeated(
@@ -133,35 +103,21 @@ async def test_a_cancelled_close_can_be_repeated(
     assert over, "some close came to its end before it was cancelled"
 
 
-async def _dropped(module: Any, url: str) -> list[str]:
-    """Make 5 clients that hold, drop them, and return the warnings."""
+async def test_dropped_clients_end(
+    redis_url: str, redis_client: redis.Redis, quiescent: None, face: Face
+) -> None:
+    """Clients that are collected unclosed are named, release their locks and end all they began."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for number in range(5):
-            acquired = module.connect(url).lock(f"name {number}").acquire()
-            if module is interlock.asyncio:
-                await acquired
-        del acquired
+            await face.call(face.module.connect(redis_url).lock(f"name {number}").acquire)
 
         def told() -> list[str]:
             gc.collect()
             return [str(each.message) for each in caught if "unclosed" in str(each.message)]
 
         await until(lambda: len(told()) == 5, 20, "all are collected")
-        return told()
-
-
-@pytest.mark.parametrize("face", ["sync", "asyncio"])
-async def test_dropped_clients_end(
-    redis_url: str, redis_client: redis.Redis, quiescent: None, face: str
-) -> None:
-    """Clients that are collected unclosed release their locks, and end threads and connections.
-
-    A warning names each of them.
-    """
-    module: Any = interlock.asyncio if face == "asyncio" else interlock
-    told = await _dropped(module, redis_url)
-    assert all("Client localhost" in each or "Client 127.0.0.1" in each for each in told)
+    assert all("Client localhost" in each or "Client 127.0.0.1" in each for each in told())
     await until(lambda: not own_keys(redis_client), 10, "what they held is released")
 
 
@@ -232,10 +188,7 @@ if __name__ == "__main__":
     "method", ["fork", "forkserver", pytest.param("spawn", marks=pytest.mark.rest)]
 )
 def test_a_child_of_multiprocessing_releases(redis_url: str, tmp_path: Any, method: str) -> None:
-    """A multiprocessing child that ends while it holds frees the lock.
-
-    It does so once its own threads have ended.
-    """
+    """A child that ends while it holds frees the lock, once its own threads have ended."""
     program = tmp_path / "program.py"
     imports = "import sys, threading, time\nimport interlock\n"
     say = "def say(*words):\n    print(*words, flush=True)\n"

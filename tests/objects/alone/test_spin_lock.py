@@ -35,10 +35,7 @@ class Noted:
 async def test_a_waiter_asks_once_a_pause_and_never_subscribes(
     proxy: FaultProxy, stage: Stage
 ) -> None:
-    """A second's wait with pauses of 100 ms is at most eleven more tries, on one connection.
-
-    Nothing else is sent.
-    """
+    """A second with pauses of 100 ms is at most eleven more tries, on one connection."""
     a, b = stage.owner(), stage.owner()
     client = stage.client(proxy.url(), card=False)
     lock = stage.lock(client, backoff=ConstantBackoff(0.1))

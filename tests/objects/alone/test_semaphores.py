@@ -1,9 +1,8 @@
-"""The counting semaphore: what its calls do, on both faces."""
+"""The semaphores and the latch: what each call does, on both faces, and what is left."""
 
 from __future__ import annotations
 
 import asyncio
-import warnings
 from typing import Any
 
 import pytest
@@ -13,8 +12,15 @@ from tests.support.cards import own_keys
 from tests.support.proxy import FaultProxy, command, drop_request, swallow_reply
 
 import interlock
-import interlock.asyncio
-from interlock import MisuseWarning, ServerUnavailableError, WrongTypeError
+from interlock import (
+    ConfigError,
+    HoldLostError,
+    LatchDeletedError,
+    MisuseWarning,
+    NotHeldError,
+    ServerUnavailableError,
+    WrongTypeError,
+)
 
 
 async def test_trouble_at_the_end_does_not_mask_the_bodys(plain: Stage) -> None:
@@ -70,29 +76,6 @@ async def test_a_number_of_java_is_not_guessed(plain: Stage) -> None:
     assert plain.redis.get("name") == b"4"
 
 
-@pytest.mark.parametrize("kind", ["semaphore", "leased_semaphore"])
-async def test_the_first_wait_for_a_missing_one_says_so(plain: Stage, kind: str) -> None:
-    """A wait for a semaphore that nobody has set up warns at once, once for each name.
-
-    It goes on waiting, and ends when somebody sets the semaphore up. One try says nothing.
-    """
-    owner, client = plain.owner(), plain.client()
-    semaphore: Any = getattr(client, kind)("name")
-    one_try = semaphore.acquire if kind == "semaphore" else semaphore.try_acquire
-    assert not await owner.do(one_try, timeout=0)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        waiting = asyncio.ensure_future(owner.do(semaphore.acquire))
-        await until(lambda: bool(told), 5, "it warns")
-        assert not waiting.done()
-        assert await plain.owner().do(getattr(plain.client(), kind)("name").try_set_permits, 1)
-        assert await waiting
-        assert not await plain.owner().do(one_try, timeout=0.05)
-    (warning,) = told
-    assert warning.category is MisuseWarning
-    assert f"client.{kind}('name', permits=n)" in str(warning.message)
-
-
 @pytest.mark.parametrize("call", ["release", "release_if_exists", "count_down"])
 async def test_what_is_given_first_in_an_outage_counts(
     plain: Stage, proxy: FaultProxy, call: str
@@ -121,10 +104,7 @@ async def test_what_is_given_first_in_an_outage_counts(
 
 @pytest.mark.parametrize("call", ["acquire", "drain_permits", "release"])
 async def test_an_outage_that_is_too_long(plain: Stage, proxy: FaultProxy, call: str) -> None:
-    """If no reply comes at all, the call raises, and is settled when the server is back.
-
-    Permits that were taken come back. Permits that were given stay.
-    """
+    """Without a reply the call raises; in the end taken permits are back, and given ones stay."""
     client = plain.client(proxy.url(), command_timeout=0.8, outage_timeout=0.8)
     owner, semaphore = plain.owner(), plain.lock(client)
     plain.redis.set("name", 5)
@@ -137,22 +117,6 @@ async def test_an_outage_that_is_too_long(plain: Stage, proxy: FaultProxy, call:
     await until(lambda: plain.redis.get("name") == wanted, 5, "it is settled")
     await asyncio.sleep(0.5)  # what comes late has come
     assert plain.redis.get("name") == wanted
-
-
-@pytest.mark.parametrize("call", ["acquire", "release", "try_set_permits", "add_permits"])
-async def test_bad_numbers_change_nothing(plain: Stage, call: str) -> None:
-    """A number of permits that cannot be raises a clear error before anything is sent."""
-    owner, semaphore = plain.owner(), plain.lock(plain.client())
-    await owner.do(semaphore.try_set_permits, 3)
-    for number, error in (
-        (2**31, ValueError),
-        (1.0, TypeError),
-        ("1", TypeError),
-        (True, TypeError),
-    ):
-        with pytest.raises(error, match="permits"):
-            await owner.do(getattr(semaphore, call), number)
-    assert plain.redis.get("name") == b"3"
 
 
 ALL = "interlock_semaphore_total:{name}"
@@ -191,3 +155,121 @@ async def test_a_single_try_after_the_server_has_closed_the_connection(
         await asyncio.to_thread(proxy.disconnect)
         assert bool(await owner.do(call)) == (name not in {"latch", "event"})
     await plain.close(client)
+
+
+async def _counts(owner: Any, semaphore: Any) -> tuple[int, int, int]:
+    return (
+        await owner.do(semaphore.available_permits),
+        await owner.do(semaphore.acquired_permits),
+        await owner.do(semaphore.permits),
+    )
+
+
+async def test_a_lease_is_prolonged(leased: Stage) -> None:
+    """A longer lease keeps the permit longer, also by its id; a shorter one changes nothing."""
+    owner, semaphore = leased.owner(), leased.lock(leased.client())
+    await owner.do(semaphore.try_set_permits, 3)
+    one = await owner.do(semaphore.acquire, lease=2)
+    two = await owner.do(semaphore.acquire, lease=2)
+    three = await owner.do(semaphore.acquire)
+    await owner.do(one.extend, 60)
+    await owner.do(one.extend, 1)
+    await owner.do(leased.lock(leased.client()).extend, two.ids[0], 60)
+    await owner.do(semaphore.extend, three, 60)
+    await asyncio.sleep(2.2)  # longer than the lease that two of them had first
+    assert one
+    assert one.remaining > 50
+    assert three.remaining > 50
+    assert await _counts(owner, semaphore) == (0, 3, 3)
+    await owner.do(one.release)
+    with pytest.raises(NotHeldError):
+        await owner.do(one.extend, 60)
+
+
+async def test_a_permit_that_is_gone_is_not_prolonged(leased: Stage) -> None:
+    """To prolong what the server has no more tells that it is lost."""
+    owner, semaphore = leased.owner(), leased.lock(leased.client())
+    await owner.do(semaphore.try_set_permits, 1)
+    permit = await owner.do(semaphore.acquire, lease=60)
+    leased.redis.delete("{name}:timeout")
+    for _ in range(2):
+        with pytest.raises(HoldLostError):
+            await owner.do(permit.extend, 60)
+    assert permit.lost.is_set()
+
+
+async def test_a_number_that_was_evicted_alone(leased: Stage) -> None:
+    """Whatever sets the number again counts the permits that are held: never too many work."""
+    ours, theirs = leased.owner(), leased.owner()
+    permit = await ours.do(leased.lock(leased.client(), permits=2).acquire, 2)
+    leased.redis.delete("name")
+    semaphore = leased.lock(leased.client(), permits=2)
+    assert await theirs.do(semaphore.try_acquire, timeout=0) is None
+    assert await _counts(theirs, semaphore) == (0, 2, 2)
+    await theirs.do(semaphore.set_permits, 3)
+    assert await _counts(theirs, semaphore) == (1, 2, 3)
+    leased.redis.delete("name")
+    assert await theirs.do(semaphore.try_set_permits, 2)
+    assert await _counts(theirs, semaphore) == (0, 2, 2)
+    leased.redis.delete("name")
+    assert await theirs.do(semaphore.try_set_permits, 1)
+    assert await _counts(theirs, semaphore) == (-1, 2, 1)
+    assert not await theirs.do(semaphore.try_set_permits, 5)
+    await theirs.do(semaphore.set_permits, 2)
+    await ours.do(permit.release)
+    assert await _counts(theirs, semaphore) == (2, 0, 2)
+
+
+CHANNEL = "redisson_sc:{name}"
+PERMANENT = 922337203685477
+JAVAS = bytes(range(240, 256))
+"""The id of a permit that a Java process has."""
+
+
+async def test_expired_permits_of_java_come_back(leased: Stage) -> None:
+    """Any question takes back and announces what has expired of all holders."""
+    owner, semaphore = leased.owner(), leased.lock(leased.client())
+    leased.redis.set("name", 0)
+    now = int(leased.redis.time()[0] * 1000)
+    leased.redis.zadd("{name}:timeout", {JAVAS: now - 5, b"p" * 16: PERMANENT, b"q" * 16: now - 1})
+    with leased.redis.pubsub() as heard:
+        heard.subscribe(CHANNEL)
+        assert await owner.do(semaphore.available_permits) == 2
+        messages: list[Any] = []
+        await until(
+            lambda: messages.append(heard.get_message()) or len([m for m in messages if m]) == 2,
+            5,
+            "the message came",
+        )
+    assert [each["data"] for each in messages if each] == [1, b"2"]
+    assert leased.redis.zrange("{name}:timeout", 0, -1) == [b"p" * 16]
+    assert await owner.do(semaphore.acquired_permits) == 1
+    assert await owner.do(semaphore.permits) == 3
+
+
+async def test_no_lease_outlasts_its_semaphore(leased: Stage) -> None:
+    """A lease that is longer than the semaphore stays is refused, or a permit ended too early."""
+    owner, client = leased.owner(), leased.client(lease=10)
+    semaphore = leased.lock(client, permits=2, idle=20)
+    for call in (semaphore.acquire, semaphore.try_acquire):
+        with pytest.raises(ConfigError, match="removed after 20 s, and a lease of 21 s is longer"):
+            await owner.do(call, lease=21)
+    permit = await owner.do(semaphore.acquire, lease=20)
+    for target in (permit, permit.ids[0]):
+        with pytest.raises(ConfigError, match="give a longer idle="):
+            await owner.do(semaphore.extend, target, 21)
+    with pytest.raises(ConfigError, match="removed after 9 s"):
+        leased.lock(client, permits=2, idle=9)
+
+
+async def test_waiters_are_told_of_an_idle_latch_that_has_ended(plain: Stage) -> None:
+    """A waiter that could not look in time hears that the latch is gone, not that it is open."""
+    client, owners = plain.client(), [plain.owner() for _ in range(2)]
+    latch = client.count_down_latch("name", count=1, idle=1.5)
+    waits = [asyncio.ensure_future(owner.do(latch.wait, timeout=30)) for owner in owners]
+    places = client._driver.session.queues.places
+    await until(lambda: len(places) == 2, 10, "both wait")
+    plain.redis.execute_command("CLIENT", "PAUSE", "2500", "ALL")
+    for ended in await asyncio.gather(*waits, return_exceptions=True):
+        assert isinstance(ended, LatchDeletedError)
+        assert "the idle time of latch 'name' ended" in str(ended)
