@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from tests.core.simulator.watcher import Watcher
+from tests.core.simulator.watcher import Dump, Watcher
 
 from interlock._core.locks.fair_lock import FairLock
 from interlock._core.locks.group_lock import GroupLock
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from tests.core.simulator import Simulator
     from tests.core.simulator.client import Client
-    from tests.core.simulator.watcher import Dump
 
     from interlock._core.locks.base import Lock
     from interlock._core.model.effects import Eval
@@ -69,6 +68,9 @@ class Judge:
         self._since: dict[object, tuple[float, int]] = {}
         self._returned, self._joined = set[str](), set[str]()
         self._heard_of = dict[tuple[str, str], float]()
+        self._checked = Dump()
+        self._known: dict[str, Hold] | None = None
+        self._members = dict[str, str]()
         kinds = set(world.schedule.rates)
         self._ghost = GHOST if kinds - {"raise"} else SWEPT
         self._deaf_only = kinds == {"lose messages"}
@@ -161,7 +163,7 @@ class Judge:
 
     def _released(self, lock: Lock, args: list[str], before: Dump, after: Dump) -> None:
         me, depth = args[:2]
-        queue, held = members(lock, before), me in holders(lock, before)
+        queue, held = dict(members(lock, before)), me in holders(lock, before)
         if held and depth != "0":
             self._same_holder(lock, before, after)
             return
@@ -289,12 +291,16 @@ class Judge:
 
     def after_step(self) -> None:
         """Look at everything."""
-        dump = self._world.network.view()
-        self._server(dump)
+        dump, self._known = self._world.network.view(), None
+        if dump is not self._checked:
+            self._server(dump)
+            self._checked = dump
         self._clients(dump)
         self.watcher.after_step(dump)
         for lock in self._world.locks.values():
-            self.ghosts(lock, holders(lock, dump), members(lock, dump))
+            inside, standing = holders(lock, dump), members(lock, dump)
+            if inside or standing:
+                self.ghosts(lock, inside, standing)
             if lock.queues or isinstance(lock, (FairLock, GroupLock)):
                 self._waited_for(lock, dump)
 
@@ -320,24 +326,26 @@ class Judge:
                 continue
             now = client.clock()
             for hold in client.session.live:
-                if (
-                    hold.lost(now - 0.1)
-                    and hold.over is None
-                    and not client.paused_since(world.now - 0.1)
-                ):
-                    world.fail(f"nobody was told that {hold!r} is lost")
-                if not hold.valid(now) or self.excused(hold):
+                if hold.over is not None or not hold.entries:
+                    continue
+                if now >= hold.valid_until:
+                    if hold.lost(now - 0.1) and not client.paused_since(world.now - 0.1):
+                        world.fail(f"nobody was told that {hold!r} is lost")
+                    continue
+                if self.excused(hold):
                     continue
                 valid.setdefault(hold.lock.key, []).append(hold)
-                left = self.left(hold, dump)
-                if left is None or left < 0:
-                    world.fail(f"the server does not have {hold!r}")
+                if hold.packed not in dump.checked:
+                    left = self.left(hold, dump)
+                    if left is None or left < 0:
+                        world.fail(f"the server does not have {hold!r}")
+                    if not hold.of_permits:  # theirs end by themselves
+                        dump.checked.add(hold.packed)
                 if hold.token is not None:
                     self._token(hold, hold.token)
                 if isinstance(hold.lock, Election):
                     self._announced(hold, hold.lock, dump)
-                acting = any(process.acting for process in client.processes)
-                if world.schedule.benign and not (acting or hold.of_permits):
+                if world.schedule.benign and not hold.of_permits:
                     self._depth(client, hold, dump)
         for several in valid.values():
             for one, other in combinations(several, 2):
@@ -345,6 +353,8 @@ class Judge:
                     world.fail(f"both are valid: {one!r} and {other!r}")
 
     def _depth(self, client: Client, hold: Hold, dump: Dump) -> None:
+        if any(process.acting for process in client.processes):
+            return
         value: Any = dump[hold.lock.key].value
         field = hold.holder
         if isinstance(hold.lock, GroupLock):
@@ -376,33 +386,45 @@ class Judge:
 
         Those of dead clients are not, and each shall know that it is inside.
         """
-        known = {
-            hold.member: hold
-            for client in self._world.clients
-            for hold in client.session.live
-            if hold.over is None and not (hold.entries and hold.renewed and not hold.claimed())
-        }
-        dead = {
-            client.session.client_id
-            for client in self._world.clients
-            if client.crashed or client.unaware()  # what a failover brought back ends by itself
-        }
-        for each in {*inside, *standing} - (self._returned - {*inside}):
+        known = self._known = self._known or self._holds()
+        for each in (*inside, *standing):
+            if _wanted(known.get(each)) or (each in self._returned and each not in inside):
+                continue
             # Nobody waits longer than a short lease for copies: they end by themselves.
-            if each not in known and client_of(each) not in dead and "/" not in each:
+            if client_of(each) not in self._dead() and "/" not in each:
                 self.lasts(("ghost", lock.key, each), self._ghost, f"{each} is left at {lock!r}")
-        # Who gets no messages finds out by a look.
-        told = all(client.session.publish for client in self._world.clients)
-        at_once = told and self._world.schedule.benign
         for each in inside:
             hold = known.get(each)
-            if hold is not None and hold.place is not None and not hold.valid_until:
+            if hold is None or hold.place is None or hold.valid_until:
+                continue
+            if _wanted(hold):
+                # Who gets no messages finds out by a look.
+                told = all(client.session.publish for client in self._world.clients)
+                at_once = told and self._world.schedule.benign
                 bound = TRIPS * self._world.latency[1] if at_once else GHOST
                 text = f"{each} does not know that it has {lock!r}"
                 hears = bool(hold.lock.session.publish)
                 self.lasts(("granted", each), bound + (0.0 if hears else DEAF), text)
                 if self._deaf_only and hears and hold.lease >= GRANT:
                     self.lasts(("told", each), MESSAGE, text, faults=True)
+
+    def _holds(self) -> dict[str, Hold]:
+        """Return the holds that have not ended, by what their commands call them."""
+        members = self._members
+        return {
+            members.get(hold.packed) or members.setdefault(hold.packed, hold.member): hold
+            for client in self._world.clients
+            for hold in client.session.live
+            if hold.over is None
+        }
+
+    def _dead(self) -> set[str]:
+        """Return the clients whose holds end by themselves: also what a failover brought back."""
+        return {
+            client.session.client_id
+            for client in self._world.clients
+            if client.crashed or client.unaware()
+        }
 
     def waiting(self) -> Iterator[Hold]:
         """Return who waits in a line of a client that runs, and not in a condition."""
@@ -415,8 +437,8 @@ class Judge:
 
     def _waited_for(self, lock: Lock, dump: Dump) -> None:
         """Look whether *lock* is free for too long while somebody waits for it."""
-        waits = any(hold.lock.key == lock.key for hold in self.waiting())
-        if waits and lock.key not in dump and not self._world.network.unreachable:
+        free = lock.key not in dump and not self._world.network.unreachable
+        if free and any(hold.lock.key == lock.key for hold in self.waiting()):
             bound = LONGEST_POLL + 1.5 + (0.0 if lock.queues else FAIR_WAIT)
             self.lasts(("free", lock.key), bound, f"{lock!r} is free and waited for")
         else:
@@ -469,6 +491,11 @@ class Judge:
                 world.fail(f"{client} still has places: {places}")
 
 
+def _wanted(hold: Hold | None) -> bool:
+    """Return whether somebody is left who can end *hold*, or it ends by itself."""
+    return hold is not None and not (hold.entries and hold.renewed and not hold.claimed())
+
+
 def client_of(holder: str) -> str:
     """Return the client of *holder*."""
     return holder.partition(":")[0]
@@ -481,6 +508,13 @@ def writes(holder: str) -> bool:
 
 def holders(lock: Lock, dump: Dump) -> list[str]:
     """Return who holds *lock*."""
+    found = dump.holders.get(lock.key)
+    if found is None:
+        found = dump.holders[lock.key] = _holders(lock, dump)
+    return found
+
+
+def _holders(lock: Lock, dump: Dump) -> list[str]:
     value: Any = dump[lock.key].value if lock.key in dump else {}
     if isinstance(lock, GroupLock):
         return list({value[each].decode(): None for each in value if b":" not in each})
@@ -489,9 +523,21 @@ def holders(lock: Lock, dump: Dump) -> list[str]:
 
 def members(lock: Lock, dump: Dump) -> dict[str, float]:
     """Return the members of the queue of *lock* with their scores, in order; "?" is left out."""
+    found = dump.members.get(lock.key)
+    if found is None:
+        found = dump.members[lock.key] = _members(lock, dump)
+    return found
+
+
+def _members(lock: Lock, dump: Dump) -> dict[str, float]:
     if isinstance(lock, FairLock):
         queue = fair_queue(lock.key)
         value: Any = dump[queue].value if queue in dump else []
         return {each.decode(): float(place) for place, each in enumerate(value, 1)}
     value = dump[lock.queue].value if lock.queue in dump else {}
-    return {each.decode().rstrip("?"): value[each] for each in sorted(value, key=value.get)}
+    return in_order(value)
+
+
+def in_order(queue: dict[bytes, float]) -> dict[str, float]:
+    """Return who waits in *queue*, with their scores, in order; "?" is left out."""
+    return {each.decode().rstrip("?"): queue[each] for each in sorted(queue, key=queue.__getitem__)}

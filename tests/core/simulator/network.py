@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.core.simulator.timeline import IDLE, Clock, Idle
+from tests.core.simulator.watcher import Dump
 from tests.support.model.redis_model import ModelError, RedisModel
 
 from interlock.errors import InterlockError, ServerUnavailableError, WrongTypeError
@@ -169,7 +170,7 @@ class Network:
         self.travelling: dict[Exchange, None] = {}
         self._subscribed: dict[str, dict[Connection, None]] = {}
         self._viewed: dict[bytes, Stored] | None = None
-        self._view: dict[str, Stored] = {}
+        self._view = Dump()
         self._texts: dict[bytes, str] = {}
         clock = Clock(timeline, EPOCH, timeline.random.uniform(-DRIFT, DRIFT))
         self.server = RedisModel(now=clock, publish=self._publish, listeners=self._listeners)
@@ -204,7 +205,7 @@ class Network:
         except ModelError as error:
             return _meaning(error, call)
 
-    def view(self) -> dict[str, Stored]:
+    def view(self) -> Dump:
         """Return what is stored, by key: the same object until it changes.
 
         TTLs are as of that change.
@@ -213,10 +214,12 @@ class Network:
         if stored is not self._viewed:
             self._viewed = stored
             texts = self._texts
-            self._view = {
-                texts.get(key) or texts.setdefault(key, key.decode()): value
-                for key, value in stored.items()
-            }
+            self._view = Dump(
+                {
+                    texts.get(key) or texts.setdefault(key, key.decode()): value
+                    for key, value in stored.items()
+                }
+            )
         return self._view
 
     def go_down(self, seconds: float) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tests.core.simulator.judge import TRIPS, client_of
+from tests.core.simulator.judge import TRIPS, client_of, in_order
 from tests.core.simulator.schedule import Interrupted
 from tests.core.simulator.watcher import Watcher, zset
 
@@ -71,6 +71,7 @@ class Sharing(Watcher):
         keys = (NAME, self._permits) if leased else (self._permits,)
         self.lasting, world.others = keys if leased else (), [keys]
         self._wishes = dict[str, Wish]()
+        self._takers = dict[bytes, str]()
 
     # What the server has.
 
@@ -89,20 +90,23 @@ class Sharing(Watcher):
                 head = client.ljust(16, "0") + number
                 several = [bytes.fromhex(f"{head}{each:04}") for each in range(len(several))]
             wish = self._wishes[member] = Wish(len(several), int(most or self._total), several)
+            self._takers.update(dict.fromkeys(several, member))
         return wish
 
     def _standing(self, dump: Dump) -> list[str]:
-        queue = zset(dump, self._queue)
-        return [each.decode().rstrip("?") for each in sorted(queue, key=lambda each: queue[each])]
+        found = dump.members.get(self._queue)
+        if found is None:
+            found = dump.members[self._queue] = in_order(zset(dump, self._queue))
+        return list(found)
 
     def _inside(self, dump: Dump) -> list[str]:
         """Return who has permits whose leases have not ended."""
-        held, now = zset(dump, self._permits), self._now()
-        return [
-            member
-            for member, wish in self._wishes.items()
-            if any(held.get(each, 0) > now for each in wish.ids)
-        ]
+        now = self._now()
+        return self._takers_of([key for key, end in zset(dump, self._permits).items() if end > now])
+
+    def _takers_of(self, ids: list[bytes]) -> list[str]:
+        """Return who took the permits with *ids*, as far as it has been seen."""
+        return list({self._takers[each]: None for each in ids if each in self._takers})
 
     def _taken(self, members: Sequence[str]) -> int:
         return sum(self._wish(each).n for each in members)
@@ -181,10 +185,8 @@ class Sharing(Watcher):
         now, held = self._now() + margin, zset(dump, self._permits)
         return {
             client_of(member)
-            for member, wish in self._wishes.items()
-            if member != but
-            and not member.partition(":")[2].startswith("2")
-            and any(held.get(each, now + 1) <= now for each in wish.ids)
+            for member in self._takers_of([key for key, end in held.items() if end <= now])
+            if member != but and not member.partition(":")[2].startswith("2")
         }
 
     def _places(self, me: str, there: set[str], queue: Sequence[str], before: Dump) -> None:

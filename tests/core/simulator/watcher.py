@@ -4,16 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tests.support.model.redis_model import Stored
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection
 
     from tests.core.simulator import Simulator
-    from tests.support.model.redis_model import Stored
 
     from interlock._core.model.effects import Eval
     from interlock._core.model.hold import Hold
 
-    Dump = Mapping[str, Stored]
+
+class Dump(dict[str, Stored]):
+    """What the server has, by key: the same object until that changes.
+
+    Attributes:
+        holders: who holds each lock, as far as somebody has asked.
+        members: who waits for it.
+        checked: the holds that it was found to have, by their ids.
+    """
+
+    def __init__(self, stored: dict[str, Stored] | None = None) -> None:
+        super().__init__(stored or {})
+        self.holders: dict[str, list[str]] = {}
+        self.members: dict[str, dict[str, float]] = {}
+        self.checked = set[str]()
 
 
 class Watcher:
