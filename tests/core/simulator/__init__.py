@@ -153,8 +153,10 @@ class Simulator:
             InvariantError: something happened that must never happen.
             StepBudgetError: somebody waits for ever.
         """
-        while not all(each.ended for client in self.clients for each in client.processes):
-            self._step()
+        for client in self.clients:
+            for process in client.processes:
+                while not process.ended:
+                    self._step()
         self.healed = True
         self.network.heal()
         for client in self.clients:

@@ -388,16 +388,14 @@ class Judge:
         """
         known = self._known = self._known or self._holds()
         for each in (*inside, *standing):
-            if _wanted(known.get(each)) or (each in self._returned and each not in inside):
+            if each in known or (each in self._returned and each not in inside):
                 continue
             # Nobody waits longer than a short lease for copies: they end by themselves.
             if client_of(each) not in self._dead() and "/" not in each:
                 self.lasts(("ghost", lock.key, each), self._ghost, f"{each} is left at {lock!r}")
         for each in inside:
             hold = known.get(each)
-            if hold is None or hold.place is None or hold.valid_until:
-                continue
-            if _wanted(hold):
+            if hold is not None and hold.place is not None and not hold.valid_until:
                 # Who gets no messages finds out by a look.
                 told = all(client.session.publish for client in self._world.clients)
                 at_once = told and self._world.schedule.benign
@@ -409,13 +407,13 @@ class Judge:
                     self.lasts(("told", each), MESSAGE, text, faults=True)
 
     def _holds(self) -> dict[str, Hold]:
-        """Return the holds that have not ended, by what their commands call them."""
+        """Return the holds that somebody can end, or that end by themselves, by their ids."""
         members = self._members
         return {
             members.get(hold.packed) or members.setdefault(hold.packed, hold.member): hold
             for client in self._world.clients
             for hold in client.session.live
-            if hold.over is None
+            if hold.over is None and not (hold.entries and hold.renewed and not hold.claimed())
         }
 
     def _dead(self) -> set[str]:
@@ -489,11 +487,6 @@ class Judge:
                 world.fail(f"{client} still has {tables}")
             if not client.crashed and (places := session.queues.places):
                 world.fail(f"{client} still has places: {places}")
-
-
-def _wanted(hold: Hold | None) -> bool:
-    """Return whether somebody is left who can end *hold*, or it ends by itself."""
-    return hold is not None and not (hold.entries and hold.renewed and not hold.claimed())
 
 
 def client_of(holder: str) -> str:
