@@ -225,9 +225,9 @@ def test_a_short_outage_is_sat_out(
     """A server that is back before the lease has ended disturbs no job."""
     gate = tmp_path / "gate"
     os.mkfifo(gate)
-    process = own_runs.started("--lease", "6", "NAME", "-c", f"echo up; read -r _ <{gate}")
+    process = own_runs.started("--lease", "15", "NAME", "-c", f"echo up; read -r _ <{gate}")
     fresh_server.pause()
-    time.sleep(3)  # a renewal, due after 2 s, goes without its reply
+    time.sleep(6)  # a renewal, due after 5 s, goes without its reply
     fresh_server.resume()
     gate.write_text("go\n")
     assert ended(process) == (0, "", "")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
@@ -53,10 +53,24 @@ def alive(pid: int) -> bool:
         return False
 
 
+def join(name: str, linger: float) -> Redis:
+    """Return a connection to the server *name*, which ends no earlier than *linger* later."""
+    while True:
+        began = time.monotonic()
+        connection = Redis.from_url(ensure(name, linger=linger))
+        try:
+            connection.ping()
+        except RedisConnectionError:
+            connection.close()
+            if time.monotonic() - began < linger:
+                raise
+        else:
+            return connection
+
+
 def test_ends_after_its_last_client(runtime: Path) -> None:
     """The server stays while a client is connected, even an idle one, and then ends by itself."""
-    url = ensure(linger=0.7)
-    with Redis.from_url(url) as connection:
+    with join("default", 0.7) as connection:
         connection.set("key", "value")
         time.sleep(1.2)  # longer than the linger
         assert not gone()
@@ -69,27 +83,17 @@ def test_ends_after_its_last_client(runtime: Path) -> None:
 def test_join_is_safe_against_the_end(runtime: Path) -> None:
     """A join at the very moment of the end gives a server that stays for the linger, old or new."""
     linger = 0.4
-    failures: list[str] = []
 
-    def join(name: str, phase: float) -> None:
+    def come_and_go(name: str, phase: float) -> None:
         for turn in range(4):
-            began = time.monotonic()
-            with Redis.from_url(ensure(name, linger=linger)) as connection:
-                try:
-                    connection.ping()
-                except RedisConnectionError as error:
-                    if time.monotonic() - began < linger:
-                        failures.append(f"{name}, turn {turn}: {error}")
+            join(name, linger).close()
             # The server ends between linger and 1.4 linger after this. The turns return at
             # different moments of that time.
             time.sleep(linger * (1.0 + phase + turn * 0.1))  # the moments of a server's end
 
-    threads = [Thread(target=join, args=(f"n{n}", n * 0.01)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    with ThreadPoolExecutor() as pool:
+        for each in [pool.submit(come_and_go, f"n{n}", n * 0.01) for n in range(4)]:
+            each.result()
 
 
 def test_killed_supervisor_takes_the_server_along(runtime: Path) -> None:

@@ -119,7 +119,7 @@ async def test_a_cancelled_wait_is_told(redis_url: str, recorder: Recorder) -> N
 
         async with lock:
             task = asyncio.create_task(wait())
-            await asyncio.sleep(0.3)
+            await asyncio.to_thread(wait_until, lambda: "Waiting" in names(recorder), 5, "it waits")
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task

@@ -14,7 +14,7 @@ import pytest
 from tests.support.servers import wait_until
 
 from interlock import Options, connect
-from interlock._core.insight.card import CARD, INDEX, MOST
+from interlock._core.insight.card import CARD, INDEX, LASTING, MOST
 from interlock._links.urls import open_url
 from interlock.check import Requirements, examine
 from interlock.cli import main
@@ -60,17 +60,25 @@ def test_a_lasting_hold_tells_whose_it_is(redis_url: str, redis_client: redis.Re
         wait_until(lambda: not redis_client.exists(card), 10, "nothing lasts any more")
 
 
-def test_short_holds_cost_nothing(client: Client, redis_client: redis.Redis) -> None:
+def test_short_holds_cost_nothing(redis_url: str, redis_client: redis.Redis) -> None:
     """A client whose holds are all short never writes a card."""
-    before = redis_client.info("commandstats")["cmdstat_evalsha"]["calls"]
-    deadline = time.monotonic() + 2.5
-    pairs = 0
-    while time.monotonic() < deadline:
-        with client.lock("orders"):
-            pairs += 1
-    after = redis_client.info("commandstats")["cmdstat_evalsha"]["calls"]
-    assert after - before <= 2 * pairs + 4
-    assert not redis_client.exists(CARD.format(client.client_id), INDEX)
+
+    def calls() -> int:
+        return redis_client.info("commandstats").get("cmdstat_evalsha", {"calls": 0})["calls"]
+
+    spent = pairs = written = 0
+    longest = LASTING
+    while longest > LASTING / 2:  # again, if the machine stood still in a hold
+        with connect(redis_url) as client:
+            before, end, pairs, longest = calls(), time.monotonic() + 2.5, 0, 0.0
+            while (began := time.monotonic()) < end:
+                with client.lock("orders"):
+                    pairs += 1
+                longest = max(longest, time.monotonic() - began)
+            spent = calls() - before
+            written = redis_client.exists(CARD.format(client.client_id), INDEX)
+    assert spent <= 2 * pairs + 4
+    assert not written
 
 
 def test_a_card_tells_of_a_bounded_number_of_holds(
