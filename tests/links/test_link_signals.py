@@ -7,7 +7,7 @@ import signal
 import socket
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -174,80 +174,58 @@ def test_a_handler_acquires_what_its_thread_waits_for(redis_url: str) -> None:
         assert client.lock("name").acquire(timeout=10)
 
 
-def test_a_handler_waits_for_locks_wherever_it_strikes(redis_url: str) -> None:
-    """A handler waits for a lock of another thread of its client, and nobody waits for ever."""
-    done, handled, failures = threading.Event(), [0], list[BaseException]()
-    with interlock.connect(redis_url) as client:
+@contextmanager
+def collections(_: float, finalizer: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Have the collector call *finalizer* again and again, in whatever step it begins."""
+    going_on = [True]
 
-        def take_turns(name: str) -> None:
-            lock = client.lock(name)
-            try:
-                while not done.is_set():
-                    assert lock.acquire(timeout=20)
-                    lock.release()
-            except BaseException as error:
-                failures.append(error)
+    class Cycle:
+        def __init__(self) -> None:
+            self.me = self
 
-        def handle(_: int, __: object) -> None:
-            # Not while it runs already, and not for a lock that its own thread waits for.
-            if handled[0] >= 0:
-                number, handled[0] = handled[0], -1
-                lock = client.lock("of handlers")
-                assert lock.acquire(timeout=20)
-                lock.release()
-                handled[0] = number + 1
-
-        others = [
-            threading.Thread(target=take_turns, args=(name,))
-            for name in ("of handlers", "of handlers", "of all")
-        ]
-        lock = client.lock("of all")
-        for thread in others:
-            thread.start()
-        try:
-            with alarms(0.003, handle):
-                until = time.monotonic() + 60
-                while handled[0] <= 100 and time.monotonic() < until:
-                    assert lock.acquire(timeout=20)
-                    lock.release()
-        finally:
-            done.set()
-            for thread in others:
-                thread.join(30)
-        assert not failures
-        assert handled[0] > 100
-
-
-@pytest.mark.usefixtures("patient")  # forty short tries
-def test_a_finalizer_waits_for_locks_wherever_it_strikes(redis_url: str) -> None:
-    """A ``__del__`` may wait for a lock, in whatever step of the client the collector calls it."""
-    with interlock.connect(redis_url) as client, interlock.connect(redis_url) as rival:
-        finalized, turn = [0], threading.Lock()
-
-        class Cycle:
-            def __init__(self) -> None:
-                self.me = self
-
-            def __del__(self) -> None:
-                if turn.acquire(blocking=False):
-                    assert client.lock("of finalizers").acquire(timeout=20)
-                    client.lock("of finalizers").release()
-                    finalized[0] += 1
-                    turn.release()
-
-        former = gc.get_threshold()
-        gc.set_threshold(50)
-        try:
-            lock, other = client.lock("name"), rival.lock("name")
-            for _ in range(40):
-                assert other.acquire()
+        def __del__(self) -> None:
+            finalizer(0, None)
+            if going_on:
                 Cycle()
+
+    former = gc.get_threshold()
+    gc.set_threshold(50)
+    Cycle()
+    try:
+        yield
+    finally:
+        going_on.clear()
+        gc.set_threshold(*former)
+
+
+@pytest.mark.usefixtures("patient")  # many short tries
+@pytest.mark.timeout(120, method="thread")  # the other method is an alarm
+@pytest.mark.promise("signals")
+@pytest.mark.parametrize(("strikes", "often"), [(alarms, 100), (collections, 10)])
+def test_a_handler_or_finalizer_asks_and_releases_wherever_it_strikes(
+    redis_url: str, strikes: Callable[..., AbstractContextManager[None]], often: int
+) -> None:
+    """It never waits for what it interrupts, and the collector may be at work in any thread."""
+    done, turn = [0], threading.Lock()
+
+    def handle(*_: object) -> None:
+        if turn.acquire(blocking=False):  # not while it runs already
+            assert client.lock("of handlers").acquire(timeout=0)
+            assert client.lock("name").locked() in (True, False)
+            client.lock("of handlers").release()
+            done[0] += 1
+            turn.release()
+
+    with interlock.connect(redis_url) as client, interlock.connect(redis_url) as rival:
+        lock, other = client.lock("name"), rival.lock("name")
+        with strikes(0.003, handle):
+            until = time.monotonic() + 60
+            while done[0] <= often and time.monotonic() < until:
+                assert other.acquire(timeout=20)
                 assert not lock.acquire(timeout=0.005)
                 other.release()
                 assert lock.acquire(timeout=20)
                 lock.release()
-        finally:
-            gc.set_threshold(*former)
-        # The collector may be at work in a thread of the client: none begins after this, while it closes.
+        # The collector may be at work in a thread of the client: none begins after this.
         assert turn.acquire(timeout=20)
-        assert finalized[0] > 5
+        assert done[0] > often
