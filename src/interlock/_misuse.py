@@ -91,7 +91,7 @@ def caller_frame(above: int = 1) -> FrameType:
 
 def warn_once(scope: object, subject: str, message: str) -> None:
     """Warn by *message* of *subject* once for *scope*, or each time for None."""
-    known = set() if scope is None else _told.setdefault(scope, set())
+    known = set[str]() if scope is None else _told.setdefault(scope, set())
     if subject not in known:
         known.add(subject)
         warn(message)

@@ -162,8 +162,8 @@ class Options:
         check_lease(self.lease, MIN_RENEWED_LEASE)
         check_long_lease(self.lease)
         for name in (*_DURATIONS, *_THRESHOLDS):
-            value = getattr(self, name)
-            object.__setattr__(self, name, value := seconds(value))
+            value: Any = seconds(getattr(self, name))
+            object.__setattr__(self, name, value)
             if name in _THRESHOLDS and value is None:
                 continue
             if not _is_number(value) or not 0 < value < math.inf:

@@ -8,11 +8,11 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator
 
 
 @contextmanager
-def listening(serve: Callable[[socket.socket], object]) -> Iterator[int]:
+def listening(serve: Callable[[socket.socket], object]) -> Generator[int]:
     """Serve each connection by *serve* in a thread; give the port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 

@@ -121,7 +121,11 @@ class OfLock:
             return found
         # As exit stacks look it up.
         method: Callable[..., Any] = getattr(self._lock, self._name)
-        return lambda locked, *args: method(locked._named(), *args)
+
+        def of_lock(locked: Any, *args: Any) -> Any:
+            return method(locked._named(), *args)
+
+        return of_lock
 
 
 def struck(block: Block, *_: Any) -> None:

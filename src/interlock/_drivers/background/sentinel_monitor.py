@@ -12,7 +12,7 @@ import _thread
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from interlock._drivers.background.callbacks import report_aside
 from interlock._links.connection import Connection
@@ -114,7 +114,7 @@ class SentinelMonitor:
     def _read(self, connection: Connection) -> None:
         pinged = False
         while not self._closed:
-            message = connection.message(PING_INTERVAL)
+            message: Any = connection.message(PING_INTERVAL)
             if message is None:
                 if pinged:
                     return
