@@ -9,8 +9,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from interlock._misuse import publish
-from interlock._traceback import shorten
-from interlock.errors import InterlockError
+from interlock._traceback import outermost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -91,11 +90,8 @@ class Attempt(Unawaited[H]):
         trace: TracebackType | None,
     ) -> None:
         if self._hold is not None:
-            try:
+            with outermost:
                 await self._hold.__aexit__(kind, raised, trace)
-            except InterlockError as error:
-                shorten(error)
-                raise
 
 
 publish("interlock.asyncio", Attempt, Unawaited)

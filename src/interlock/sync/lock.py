@@ -285,11 +285,8 @@ class Hold(KnownHold):
         if hold.over is ENDED:
             return
         own = error is not None and self._driver.cancelled_by_loss(error, hold)
-        try:
+        with outermost:
             leave(self._driver, self._releasing(), error, own=own)
-        except InterlockError as trouble:
-            shorten(trouble)
-            raise
         self._released = True
 
 
