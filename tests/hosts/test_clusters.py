@@ -8,7 +8,6 @@ import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Any
 
 import yaml
 from tests.hosts.host_process import Hosts
@@ -26,14 +25,10 @@ with open(sys.argv[1], "a") as log:
 """
 
 
-def documents(path: Path) -> list[dict[str, Any]]:
-    """Return the documents of the manifest *path*."""
-    return [document for document in yaml.safe_load_all(path.read_text()) if document]
-
-
 def test_pods_migrate_one_after_another(hosts: Hosts, tmp_path: Path) -> None:
     """Three init containers that start at once run the migration one at a time."""
-    [deployment] = documents(EXAMPLES / "kubernetes/migration.yaml")
+    manifest = (EXAMPLES / "kubernetes/migration.yaml").read_text()
+    [deployment] = [document for document in yaml.safe_load_all(manifest) if document]
     [container] = deployment["spec"]["template"]["spec"]["initContainers"]
     program, *command = container["command"]
     assert (program, container["args"][:2]) == ("interlock", ["python", "manage.py"])

@@ -70,10 +70,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(pip, check=True, timeout=100)
     with tarfile.open(next(where.glob("*.tar.gz"))) as archive:
         # Python 3.11.2, which Debian 12 has, knows no filters.
-        if hasattr(tarfile, "data_filter"):
-            archive.extractall(where, filter="data")
-        else:
-            archive.extractall(where)
+        archive.extractall(where, **{"filter": "data"} if hasattr(tarfile, "data_filter") else {})
     return next(where.glob("redis-*/tests"))
 
 

@@ -1,13 +1,11 @@
-"""Interrupt a coroutine where it waits, or a thread where a signal may strike or after a time."""
+"""Interrupt a coroutine where it waits, or a thread where a signal may strike."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dis
 import gc
 import inspect
-import signal
 import sys
 import types
 from collections.abc import Coroutine, Generator, Iterator
@@ -18,22 +16,6 @@ import interlock
 
 R = TypeVar("R")
 Moment = Literal["before", "after"]
-
-
-@contextlib.contextmanager
-def interrupt_after(seconds: float) -> Iterator[None]:
-    """Raise KeyboardInterrupt in the main thread after *seconds*, wherever it is."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 class Points:

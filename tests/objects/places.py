@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import redis
 from tests.support.cards import own_keys
@@ -121,18 +122,10 @@ def _writes(node: RedisServer) -> bool:
 
 
 @contextlib.contextmanager
-def single() -> Iterator[Place]:
+def single(*, tls: bool = False) -> Iterator[Place]:
     """Give three servers that know nothing of each other."""
-    with RedisServer() as one, RedisServer() as two, RedisServer() as three:
-        nodes = [one, two, three]
-        yield Place([node.url() for node in nodes], [[node] for node in nodes])
-
-
-@contextlib.contextmanager
-def tls() -> Iterator[Place]:
-    """Give three servers with TLS."""
-    with RedisServer(tls=True) as one, RedisServer(tls=True) as two, RedisServer(tls=True) as three:
-        nodes = [one, two, three]
+    with contextlib.ExitStack() as stack:
+        nodes = [stack.enter_context(RedisServer(tls=tls)) for _ in range(3)]
         yield Place([node.url() for node in nodes], [[node] for node in nodes])
 
 
@@ -155,5 +148,5 @@ PLACES: dict[str, Callable[[], contextlib.AbstractContextManager[Place]]] = {
     "single": single,
     "cluster": cluster,
     "sentinel": sentinel,
-    "tls": tls,
+    "tls": partial(single, tls=True),
 }

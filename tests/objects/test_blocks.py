@@ -192,17 +192,6 @@ def test_a_lock_is_released_and_taken_inside(stage: Stage) -> None:
     assert not stage.left()
 
 
-@of_kinds(lambda kind: kind.shared)
-def test_by_hand_each_actor_leaves_its_own(stage: Stage) -> None:
-    """If several have entered one object by hand, each leaves what it has entered itself."""
-    lock, one, two_ = stage.lock(), stage.actor(), stage.actor()
-    first, second = one.enter(lock), two_.enter(lock)
-    one.leave(lock)
-    assert (bool(first), bool(second)) == (False, True)
-    two_.leave(lock)
-    assert not stage.left()
-
-
 @exclusive
 def test_by_hand_another_actor_leaves(stage: Stage) -> None:
     """What one has entered by hand another one may leave by hand, once."""
@@ -217,13 +206,18 @@ def test_by_hand_another_actor_leaves(stage: Stage) -> None:
 
 @of_kinds(lambda kind: kind.shared)
 def test_each_block_of_one_object_ends_its_own_hold(stage: Stage) -> None:
-    """That is so even if another one than its owner leaves it."""
+    """That is so even if another one than its owner leaves it; by hand each leaves its own."""
     lock, one, two_ = stage.lock(), stage.actor(), stage.actor()
     blocks = [Block(lock, awaits=stage.world.cancels) for _ in "12"]
     holds = [actor.do(block.enter) for actor, block in zip((one, two_), blocks, strict=True)]
     two_.do(blocks[0].close)
     assert [bool(hold) for hold in holds] == [False, True]
     one.do(blocks[1].close)
+    assert not stage.left()
+    holds = [actor.enter(lock) for actor in (one, two_)]
+    one.leave(lock)
+    assert [bool(hold) for hold in holds] == [False, True]
+    two_.leave(lock)
     assert not stage.left()
 
 

@@ -141,7 +141,6 @@ def test_a_forked_child_keeps_nothing_of_its_parent(scene: Stage) -> None:
         wait_until(lambda: not scene.left(), 10, "the child has ended")
 
 
-CHANNEL = "redisson_lock__channel:{name}"
 HOLD = """
 client = renews_soon(interlock.connect(url, lease=3))
 lock = client.lock("name")
@@ -233,7 +232,11 @@ def test_fork_while_waiting(redis_url: str, redis_client: redis.Redis) -> None:
         lock = client.lock("name")
         lock.acquire()
         assert parent.hear() == "waiting"
-        wait_until(lambda: redis_client.pubsub_numsub(CHANNEL)[0][1] == 2, 10, "both wait")
+        wait_until(
+            lambda: redis_client.pubsub_numsub("redisson_lock__channel:{name}")[0][1] == 2,
+            10,
+            "both wait",
+        )
         lock.release()
         assert parent.hear() == "done"
         assert parent.end() == (0, "")

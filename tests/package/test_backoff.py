@@ -33,18 +33,11 @@ def test_exponential_pauses_are_spread_more_with_each_failure() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"initial": 0},
-        {"initial": -0.001},
-        {"initial": NAN},
+        *({"initial": initial} for initial in (0, -0.001, NAN)),
         {"initial": 0.2, "cap": 0.1},
-        {"cap": INF},
-        {"cap": NAN},
+        *({"cap": cap} for cap in (INF, NAN)),
         {"initial": INF, "cap": INF},
-        {"factor": 0.5},
-        {"factor": 0},
-        {"factor": -2},
-        {"factor": NAN},
-        {"factor": INF},
+        *({"factor": factor} for factor in (0.5, 0, -2, NAN, INF)),
     ],
     ids=str,
 )

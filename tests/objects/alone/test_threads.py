@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 
 import pytest
 import redis
-from tests.objects.interrupting import blows, interrupt_after
+from tests.objects.interrupting import blows
 from tests.objects.kinds import named
 from tests.support.cards import own_keys, waited_channels
 from tests.support.servers import wait_until
@@ -51,7 +52,9 @@ def test_ctrl_c_ends_a_wait(client: Client, other: Client, redis_client: redis.R
     other.lock("name").acquire()
     lock = client.lock("name")
     started = time.monotonic()
-    with pytest.raises(KeyboardInterrupt), interrupt_after(0.3):
+    main = threading.main_thread().ident
+    with pytest.raises(KeyboardInterrupt):
+        threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT)).start()
         lock.acquire()
     assert time.monotonic() - started < AT_ONCE
     assert lock.hold is None
