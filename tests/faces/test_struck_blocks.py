@@ -61,14 +61,13 @@ CASES = [
 )
 def test_ctrl_c_anywhere_in_a_block(client: Client, name: str, kept: bool) -> None:
     """Wherever it strikes, the lock is free again soon, and so is each permit; nothing is kept."""
-    make = blocks(client)[name]
-    lock, plain = client.lock("lock"), client.semaphore("plain")
-    leased, limited = client.leased_semaphore("leased"), client.limited("limited", 3)
-    holds = client._driver.session.live
+    make, holds = blocks(client)[name], client._driver.session.live
+    lock, limited = client.lock("lock"), client.limited("limited", 3)
+    semaphores = client.semaphore("plain"), client.leased_semaphore("leased")
 
     def free() -> bool:
-        whole = plain.available_permits() == leased.available_permits() == 3
-        return whole and limited.available() == 3 and not lock.locked() and not holds
+        left = [limited.available(), *(each.available_permits() for each in semaphores)]
+        return left == [3, 3, 3] and not lock.locked() and not holds
 
     with make():
         pass  # the server knows the scripts from now on

@@ -165,10 +165,7 @@ def test_up_is_an_error_at_once(scene: Stage) -> None:
 @pytest.mark.sample
 @one_or_several
 def test_down_lets_readers_in(scene: Stage, *, same_client: bool) -> None:
-    """A writer that reads as well and stops writing lets in readers, and no writer.
-
-    While it still writes it may enter again, as a writer or a reader.
-    """
+    """A writer that reads as well, and enters again, lets in readers alone as it stops writing."""
     ours, theirs = _both(scene, same_client=same_client)
     owner, reader, writer = (scene.actor() for _ in range(3))
     assert owner.do(ours.write.acquire)

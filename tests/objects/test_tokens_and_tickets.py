@@ -33,10 +33,7 @@ def _token(owner: Actor, lock: Any) -> int:
 @pytest.mark.sample
 @fenced
 def test_tokens_grow(stage: Stage) -> None:
-    """Each hold has a larger token than those before it, by whom and however they ended.
-
-    Entries, extension and vain tries draw none.
-    """
+    """Each hold has a larger token than all before; entries, extension and vain tries draw none."""
     locks, owners = [stage.lock(*stage.clients(**SOON)) for _ in range(2)], []
     tokens: list[int] = []
     for turn in range(6):
