@@ -61,8 +61,8 @@ with suppress(ImportError):  # there was no compiler, or the C part is older tha
 def whole_method(call: F, undo: Callable[..., object], /) -> F:
     """Return what `whole` does, as a method.
 
-    The methods of a class are bound by what its attributes are. A function in C does not do that; a
-    cache of `functools` does it, in C, too, and keeps nothing here.
+    A function in C is not bound to an object as a method is. A cache of `functools` is, without a step
+    in Python where a signal could strike. This one has no room, so it keeps nothing.
     """
     method: Any = lru_cache(maxsize=0)(whole(call, undo))
     return cast("F", update_wrapper(method, call))
