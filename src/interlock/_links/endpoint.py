@@ -11,6 +11,7 @@ from interlock._links.dialled import Dialled, verify_mode
 from interlock._links.login import Login
 from interlock._links.options import TCP, TLS, UNIX, read_url
 from interlock._links.replies import unconnected
+from interlock._links.resp import ParserError, ReplyError
 from interlock.errors import ConfigError, InterlockError, ServerUnavailableError
 from interlock.options import OptionChanges
 
@@ -235,6 +236,6 @@ class Endpoint:
         """
         try:
             return connection.ask(*command)
-        except Exception as error:
+        except (OSError, ParserError, ReplyError) as error:
             connection.disconnect()
             raise self.unconnected(error) from error
