@@ -47,10 +47,12 @@ if TYPE_CHECKING:
     from interlock._links.dialled import Dialled
     from interlock._links.login import Login
 
-PATIENCE = 1.0
-"""Seconds that a Sentinel has to answer, and a data node to log us in.
+PATIENCE = 3.0
+"""Seconds that all Sentinels together have to answer."""
+LOGIN = 1.0
+"""Seconds after which a data node that does not log us in counts as one that hangs.
 
-A caller that has much more time for a data node waits longer.
+A caller that has much more time waits longer.
 """
 _UNKNOWN: Address = ("", 0)
 """Stands for a new primary. A Sentinel must name it with a larger epoch, or most must agree."""
@@ -70,12 +72,14 @@ class Sentinels:
     Attributes:
         service: as given.
         nodes: the Sentinels; the one that answered last comes first.
+        patience: seconds that each of them has to answer.
         where: the name of the service in messages.
     """
 
     def __init__(self, service: str, nodes: Sequence[Endpoint], *, others: int = 0) -> None:
         self.service = service
         self.nodes = list(nodes)
+        self.patience = PATIENCE / len(nodes)
         # Sorted: the same Sentinels in another order are the same service.
         self.where = f"{service} (Sentinels {', '.join(sorted(node.where for node in nodes))})"
         self._others = others
@@ -101,7 +105,7 @@ class Sentinels:
         nodes = self.nodes
         for node in nodes:
             try:
-                connection = node.connect(PATIENCE)
+                connection = node.connect(self.patience)
                 reply = node.ask(connection, "SENTINEL", "MASTER", self.service)
                 connection.disconnect()
                 with understood(node.where):
@@ -226,10 +230,13 @@ class SentinelEndpoint(Endpoint):
         until = time.monotonic() + timeout
         address, epoch = self._found(timeout)
         node = self._node(address)
-        # A server that takes longer to log us in hangs, and there may be another primary by then.
         seconds = max(until - time.monotonic(), LEAST)
+        # A server that takes longer to log us in hangs, and there may be another primary by then.
+        # But a first handshake that is late counts as a mistake, which nobody tries again.
+        if self.seen or not self.tls:
+            seconds = max(min(seconds, LOGIN), seconds / 3)
         try:
-            connection = node.connect(max(min(seconds, PATIENCE), seconds / 3), for_loop=for_loop)
+            connection = node.connect(seconds, for_loop=for_loop)
             with understood(node.where, connection.disconnect):
                 is_primary = node.ask(connection, "ROLE")[0] == b"master"
         except ServerUnavailableError as error:

@@ -18,7 +18,6 @@ from interlock._drivers.background.callbacks import report_aside
 from interlock._links.connection import Connection
 from interlock._links.replies import understood
 from interlock._links.resp import pack
-from interlock._links.sentinel import PATIENCE
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -94,12 +93,13 @@ class SentinelMonitor:
         """Follow what the Sentinel *node* tells, for as long as it answers."""
         if self._closed:
             return
-        connection = self._connection = Connection(node, PATIENCE)
+        patience = self._sentinels.patience
+        connection = self._connection = Connection(node, patience)
         try:
             # A client that was closed meanwhile has not seen this connection.
             if not self._closed:
                 # Without the right to listen the primary's errors alone tell of another one.
-                _ = connection.exchange([pack(("SUBSCRIBE", CHANNEL))], PATIENCE)
+                _ = connection.exchange([pack(("SUBSCRIBE", CHANNEL))], patience)
                 self._look_up()
                 self._read(connection)
         finally:
