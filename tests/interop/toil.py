@@ -142,9 +142,7 @@ class Toil:
             return
         self._count(f"{slot.language} {made.kind} {'got' if got.value else 'not'}")
         self._waited(name, slot, lane, got, timeout)
-        joint = slot.language == "java" and made.kind in {"multi", "red"}
-        if joint and got.value and lease and got.ended > got.started + lease:
-            self._late.append((name, got.ended, got.ended + lease + SLACK))
+        self._note_late(name, slot, lease, got)
         if got.value:
             entries = depth if made.kind in REENTRANT else 1
             self._hold(slot, lane, name, lease, holding, entries, agent, target, got)
@@ -166,7 +164,7 @@ class Toil:
         time.sleep(holding)  # a job takes real time
         given_up, ended = time.monotonic(), 0.0
         try:
-            entered = self._enter_again(agent, f"lane {lane}", target, lease, depth - 1)
+            entered = self._enter_again(name, slot, agent, lane, target, lease, depth - 1)
             for _ in range(1 + entered):
                 released = agent.start(f"lane {lane}", "release", **target).result(PATIENCE)
             given_up, ended = released.started, released.ended
@@ -212,18 +210,27 @@ class Toil:
     def _shortened(self, name: str, since: float, until: float) -> float | None:
         """Return from when on Redisson may have ended a hold of *name* in that time.
 
-        At the end of a leased acquire its RedissonMultiLock sets the lease of each member anew, and
-        does not ask who holds it. If it stood still before, that is somebody else.
+        At the end of a leased acquire or re-entry its RedissonMultiLock sets the lease of each
+        member anew, and does not ask who holds it. If it stood still before, that is somebody else.
         """
         late = [
             at for which, at, ended in self._late if which == name and since < at and until < ended
         ]
         return min(late, default=None)
 
+    def _note_late(self, name: str, slot: Slot, lease: float | None, got: Answer) -> None:
+        """Note what *got* says of an acquire or re-entry that `_shortened` is about."""
+        joint = slot.language == "java" and OBJECTS[name].kind in {"multi", "red"}
+        if joint and got.value and lease and got.ended > got.started + lease:
+            with self._guard:
+                self._late.append((name, got.ended, got.ended + lease + SLACK))
+
     def _enter_again(
         self,
+        name: str,
+        slot: Slot,
         agent: Agent,
-        thread: str,
+        lane: int,
         target: dict[str, Any],
         lease: float | None,
         times: int,
@@ -232,7 +239,7 @@ class Toil:
 
         A lost hold is released afterwards like any other.
         """
-        how = {"lease": lease} if lease else {}
+        thread, how = f"lane {lane}", {"lease": lease} if lease else {}
         for entered in range(times):
             try:
                 again = agent.start(thread, "acquire", **target, timeout=0, **how).result(PATIENCE)
@@ -242,6 +249,7 @@ class Toil:
                 raise
             if not again.value:
                 raise AgentError("NotHeldError", "a holder could not enter again")
+            self._note_late(name, slot, lease, again)
         return times
 
     @staticmethod
