@@ -3,7 +3,7 @@
     python -m tools.mutants                        every mistake, by the tests of its group
     python -m tools.mutants --only 12,15           of some groups
     python -m tools.mutants --tests tests/links    by these tests alone
-    python -m tools.mutants --list                 what would be changed, and what is left out
+    python -m tools.mutants --list                 what would be changed
 
 A test that fails for a mistake, and passes without it, has found it. Exit status 1: one survived.
 """
@@ -64,7 +64,7 @@ def first_failure(sources: Path, tests: Sequence[str]) -> str:
 
 def verdict(mutant: Mutant, tests: Sequence[str]) -> str:
     """Return what becomes of *mutant*, which *tests* are to find."""
-    asked = tests or [f"tests/{name}" for name in GROUPS[mutant.number].tests.split()]
+    asked = tests or GROUPS[mutant.number].files
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="interlock-mutant-") as place:
         mutant.mistake.make(SOURCES, Path(place))
@@ -100,8 +100,6 @@ def main() -> int:
             for mutant in chosen:
                 if mutant.number == number:
                     print(f"     {mutant.name}: {mutant.mistake.where}")
-            if GROUPS[number].left_out:
-                print(f"     {GROUPS[number].left_out}")
         return 0
     with ThreadPoolExecutor(asked.jobs) as pool:
         verdicts = pool.map(partial(verdict, tests=asked.tests), chosen)
