@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import re
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.support.doings import DOINGS, two_clients
+from tests.support.doings import DOINGS, do_everything
 
 import interlock
 from interlock.check import Requirements
@@ -82,22 +82,19 @@ def test_replicas_that_must_acknowledge_need_rights_too(
     assert requirements.acl_line().endswith(f"+ping +pubsub|numsub {commands}")
 
 
+def url_of(server: RedisServer, lacking: list[str], kind: str) -> str:
+    """Return the URL of a user with the rights of the line for *kind*, but for *lacking*."""
+    _, user, *rules = Requirements((kind,), "locks:*").acl_line().split()
+    user = f"{user}-{len(lacking)}-{kind}"
+    server.execute("ACL", "SETUSER", user, "reset", *rules, *lacking)
+    return server.url(0, user, "secret")
+
+
 def test_the_printed_line_permits_all_that_its_object_does(any_server: RedisServer) -> None:
     """With only the rights of its line, each object can do everything: the server denies nothing."""
     any_server.execute("SCRIPT", "FLUSH")
-
-    def do(kind: str) -> None:
-        _, user, *rules = Requirements((kind,), "locks:*").acl_line().split()
-        user = f"{user}-{kind}"
-        any_server.execute("ACL", "SETUSER", user, "reset", *rules)
-        url = any_server.url(0, user, "secret")
-        with two_clients(url, card=False) as (client, other):
-            DOINGS[kind](client, other)
-
     any_server.execute("ACL", "LOG", "RESET")
-    with ThreadPoolExecutor(len(DOINGS)) as threads:
-        for done in [threads.submit(do, kind) for kind in DOINGS]:
-            done.result()
+    do_everything(partial(url_of, any_server, []), card=False)
     assert any_server.execute("ACL", "LOG") == []
 
 
@@ -120,18 +117,7 @@ def test_what_was_acquired_is_released_without_messages_or_the_queue(
     """Each object does all the same; each client logs the line that gives the right, once."""
     any_server.execute("SCRIPT", "FLUSH")
     caplog.set_level(logging.WARNING, "interlock")
-
-    def do(kind: str) -> None:
-        _, user, *rules = Requirements((kind,), "locks:*").acl_line().split()
-        user = f"{user}-lacking-{kind}"
-        any_server.execute("ACL", "SETUSER", user, "reset", *rules, *lacking)
-        url = any_server.url(0, user, "secret")
-        with two_clients(url, card=False) as (client, other):
-            DOINGS[kind](client, other)
-
-    with ThreadPoolExecutor(len(DOINGS)) as threads:
-        for done in [threads.submit(do, kind) for kind in DOINGS]:
-            done.result()
+    do_everything(partial(url_of, any_server, lacking), card=False)
     told = [each for each in caplog.records if getattr(each, "event", "") == event]
     assert told
     assert len(told) <= 2 * len(DOINGS)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tests.support.patience import GIVE_UP
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from concurrent.futures import Future
 
     from .agent import Agent, Answer
@@ -118,3 +122,21 @@ def counts_wake(pair: Pair, **target: Any) -> None:
     waiting = taker.wait("wait", timeout=30)
     giver.ask("count_down")
     assert waiting.result(PROMPT).value is True
+
+
+def take_turns(parties: Sequence[Party], turns: int, **options: Any) -> None:
+    """Let all *parties* acquire and release until each had its *turns*; none may wait for long."""
+    waits: list[list[float]] = [[] for _ in parties]
+
+    def work(party: Party, mine: list[float]) -> None:
+        until = time.monotonic() + GIVE_UP
+        while min(map(len, waits)) < turns and (began := time.monotonic()) < until:
+            assert party.ask("acquire", **options)
+            mine.append(time.monotonic() - began)
+            party.ask("release")
+
+    with ThreadPoolExecutor(len(parties)) as pool:
+        list(pool.map(work, parties, waits))
+    for mine in waits:
+        assert len(mine) >= turns
+        assert max(mine) < PROMPT

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.interop.conftest import OLD_TOO
-from tests.interop.pair import PROMPT, settle
-from tests.support.patience import GIVE_UP
+from tests.interop.pair import PROMPT, settle, take_turns
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from tests.interop.agent import Answer
-    from tests.interop.pair import Pair, Party
+    from tests.interop.pair import Pair
 
 
 @OLD_TOO
@@ -134,18 +131,4 @@ def test_javas_writers_and_readers_have_their_turns_beside_pythons(one_pair: Pai
         one_pair.of_second("write"),
         one_pair.of_second("read", "t2"),
     ]
-    waits: list[list[float]] = [[] for _ in parties]
-
-    def work(party: Party, mine: list[float]) -> None:
-        until = time.monotonic() + GIVE_UP
-        while min(map(len, waits)) <= 20 and (began := time.monotonic()) < until:
-            assert party.ask("acquire", timeout=20, lease=60)
-            mine.append(time.monotonic() - began)
-            party.ask("release")
-
-    with ThreadPoolExecutor(len(parties)) as pool:
-        for done in [pool.submit(work, *each) for each in zip(parties, waits, strict=True)]:
-            done.result(2 * GIVE_UP)
-    for turns in waits:
-        assert len(turns) > 20
-        assert max(turns) < PROMPT
+    take_turns(parties, 21, timeout=20, lease=60)

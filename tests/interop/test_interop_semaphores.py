@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.interop.agent import AgentError
 from tests.interop.conftest import OLD_TOO
-from tests.interop.pair import PROMPT, settle
-from tests.support.patience import GIVE_UP
+from tests.interop.pair import PROMPT, settle, take_turns
 
 if TYPE_CHECKING:
-    from tests.interop.pair import Pair, Party
+    from tests.interop.pair import Pair
 
 
 @OLD_TOO
@@ -39,20 +37,7 @@ def test_permits_go_round_between_the_languages(pair: Pair) -> None:
     giver, _ = pair.at("semaphore")
     assert giver.ask("try_set_permits", n=1)
     parties = [party for n in range(3) for party in pair.at("semaphore", f"w{n}")]
-    waits: list[list[float]] = [[] for _ in parties]
-
-    def work(party: Party, mine: list[float]) -> None:
-        until = time.monotonic() + GIVE_UP
-        while min(map(len, waits)) <= 2 and (began := time.monotonic()) < until:
-            assert party.ask("acquire", timeout=30)
-            mine.append(time.monotonic() - began)
-            party.ask("release", n=1)
-
-    with ThreadPoolExecutor(len(parties)) as pool:
-        list(pool.map(work, parties, waits))
-    for turns in waits:
-        assert len(turns) > 2
-        assert max(turns) < PROMPT
+    take_turns(parties, 3, timeout=30)
     assert giver.ask("available_permits") == 1
 
 

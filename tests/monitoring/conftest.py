@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import sync_playwright
-from tests.monitoring.serving import ARGUMENTS, CHROMIUM, LEASE
+from tests.monitoring.serving import ARGUMENTS, CHROMIUM, LEASE, served
 from tests.support.patience import GIVE_UP
 from tests.support.renewal import renews_soon
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from playwright.sync_api import Browser, Page
+    from tests.support.servers import RedisServer
 
     from interlock import Client
 
@@ -25,6 +26,13 @@ def client(redis_url: str) -> Iterator[Client]:
     """Give a client that renews often."""
     with renews_soon(interlock.connect(redis_url, lease=LEASE)) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def console(server: RedisServer) -> Iterator[str]:
+    """Give the URL of a console."""
+    with served(server.url()) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,6 @@ import interlock
 from interlock import InterlockError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from playwright.sync_api import Browser, Page
     from tests.support.servers import RedisServer
 
@@ -34,13 +32,6 @@ AXE = Path(__file__).parent / "axe.min.js"
 def pictures(tmp_path: Path) -> Path:
     """Give the folder for pictures; INTERLOCK_PICTURES=docs/how-to/pictures renews the docs'."""
     return Path(os.environ.get("INTERLOCK_PICTURES") or tmp_path)
-
-
-@pytest.fixture(scope="module")
-def console(server: RedisServer) -> Iterator[str]:
-    """Give the URL of a console."""
-    with served(server.url()) as url:
-        yield url
 
 
 def violations(page: Page) -> list[str]:

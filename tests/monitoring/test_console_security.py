@@ -8,29 +8,19 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import pytest
-from tests.monitoring.serving import ask, served
+from tests.monitoring.serving import ask
 from tests.support.patience import GIVE_UP, wait_until
 
 from interlock._core.insight.card import CARD
 from interlock.cli import main
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import redis
-    from tests.support.servers import RedisServer
 
     from interlock import Client
 
 PATHS = ("/", "/lock?name=a", "/graph", "/static/console.js", "/none")
 HOSTILE = "<script>alert(1)</script>\"><img src=x onerror=alert(1)>'& {{ 7777*7777 }}"
-
-
-@pytest.fixture(scope="module")
-def console(server: RedisServer) -> Iterator[str]:
-    """Give the URL of a console."""
-    with served(server.url()) as url:
-        yield url
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8700", "127.0.0.1:1", "[::1]:8700"])

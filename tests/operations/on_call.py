@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from interlock import Client
+    from interlock.inspection import LockInfo
     from interlock.inspection.deadlocks import Deadlock
 
 STOCK, ORDERS = "stock:7", "orders:42"
@@ -27,6 +28,18 @@ NAMES = [f"orders:{number}" for number in range(12)]
 
 PATIENCE = 20.0
 """Seconds for a command; a busy machine learns slowly who serves what."""
+
+
+def described(client: Client, name: str = "orders") -> LockInfo:
+    """Return what is known of a lock that somebody holds or awaits."""
+    info = client.describe(name)
+    assert info is not None
+    return info
+
+
+def holder_of(client: Client, name: str = "orders") -> str:
+    """Return the holder id that an operator reads."""
+    return described(client, name).holders[0].holder
 
 
 def operate(url: str, capsys: pytest.CaptureFixture[str]) -> None:

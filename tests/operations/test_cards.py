@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.operations.on_call import described
 from tests.support.servers import wait_until
 
 from interlock import Options, connect
@@ -32,13 +33,6 @@ if TYPE_CHECKING:
 
 LEASE = 1.5
 FORGER = "00000000-0000-0000-0000-00000000f00d"
-
-
-def described(client: Client, name: str = "orders") -> LockInfo:
-    """Return what is known of a lock that somebody holds."""
-    info = client.describe(name)
-    assert info is not None
-    return info
 
 
 def test_a_lasting_hold_tells_whose_it_is(redis_url: str, redis_client: redis.Redis) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.cli.cli_process import ENVIRON
+from tests.operations.on_call import holder_of
 from tests.support.patience import wait_until
 
 if TYPE_CHECKING:
@@ -20,13 +21,6 @@ LONG = 60.0
 """Seconds that no command here takes."""
 FULL = Path("/dev/full")
 """A file that no byte can be written to."""
-
-
-def holder_of(client: Client, name: str) -> str:
-    """Return the holder id of the lock *name*."""
-    info = client.describe(name)
-    assert info is not None
-    return info.holders[0].holder
 
 
 def _held_for(client: Client) -> float | None:

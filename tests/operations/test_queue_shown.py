@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.core.making import make
+from tests.operations.on_call import described
 from tests.support.servers import wait_until
 
 from interlock import connect
@@ -15,29 +16,14 @@ from interlock._core.model.names import lock_channel, waiting_queue
 from interlock.cli import main
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator
 
     import redis
 
     from interlock import Client
-    from interlock.inspection import LockInfo
 
 NAME = "orders"
 QUEUE = waiting_queue(lock_channel(NAME))
-
-
-@pytest.fixture
-def client(redis_url: str) -> Iterator[Client]:
-    """Return a client that holds and looks."""
-    with connect(redis_url) as made:
-        yield made
-
-
-def described(client: Client, name: str = NAME) -> LockInfo:
-    """Return what is known of the lock *name*, which somebody holds or awaits."""
-    info = client.describe(name)
-    assert info is not None
-    return info
 
 
 @contextlib.contextmanager

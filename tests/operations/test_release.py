@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.cli.cli_process import ENVIRON
 from tests.objects.awaited import OF_ONE_KEY
+from tests.operations.on_call import holder_of
 from tests.support.renewal import renews_soon
 from tests.support.servers import wait_until
 
@@ -32,13 +33,6 @@ if TYPE_CHECKING:
     from interlock import Client, Lock
 
 REASON = "stuck since 10:40"
-
-
-def holder_of(client: Client, name: str = "orders") -> str:
-    """Return the holder id that an operator reads."""
-    info = client.describe(name)
-    assert info is not None
-    return info.holders[0].holder
 
 
 @pytest.mark.parametrize("kind", OF_ONE_KEY, ids=lambda kind: kind.name)

@@ -259,3 +259,15 @@ DOINGS: dict[str, Callable[[Client, Client], object]] = {
     "election": _election,
 }
 """By the name of the factory: what two clients do with one object of that kind."""
+
+
+def do_everything(url_for: Callable[[str], str], **options: Any) -> None:
+    """Do all with one object of each kind at the same time, by clients of the kind's URL."""
+
+    def do(kind: str) -> None:
+        with two_clients(url_for(kind), **options) as (client, other):
+            DOINGS[kind](client, other)
+
+    with ThreadPoolExecutor(len(DOINGS)) as threads:
+        for done in [threads.submit(do, kind) for kind in DOINGS]:
+            done.result()

@@ -110,11 +110,6 @@ class FaultProxy(Script):
         """Return the URL that leads through the proxy."""
         return server_url(self.port, db, username, password)
 
-    @property
-    def open_connections(self) -> int:
-        """How many connections are open at this moment."""
-        return len(self._open)
-
     def disconnect(self) -> None:
         """Close all connections that are open now; new ones are welcome."""
         self._call(self._hang_up())

@@ -47,14 +47,24 @@ def command(tmp_path: Path, source: str, *options: str) -> list[str]:
     return [sys.executable, "-m", "pytest", *plain, *options, str(tmp_path)]
 
 
+def session(tmp_path: Path, source: str, **environ: str) -> str:
+    """Run a user's test module; return what pytest says."""
+    done = subprocess.run(
+        command(tmp_path, source),
+        env={**ENVIRONMENT, **environ},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.stdout
+
+
 def test_fixtures(tmp_path: Path, runtime: Path) -> None:
     """The tests share an empty server of the session's own, and nothing is left of it at the end."""
-    env = {**ENVIRONMENT, "TMPDIR": str(runtime)}
-    done = subprocess.run(
-        command(tmp_path, TESTS), env=env, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stdout
-    assert "2 passed" in done.stdout
+    said = session(tmp_path, TESTS, TMPDIR=str(runtime))
+    assert "2 passed" in said
+    assert "error" not in said
     assert list(runtime.iterdir()) == []
 
 
@@ -67,24 +77,21 @@ def test_killed_session_leaves_no_server(tmp_path: Path, runtime: Path) -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-    ) as session:
-        assert session.stdout is not None
-        url = next(line.split()[1] for line in session.stdout if line.startswith("URL"))
+    ) as process:
+        assert process.stdout is not None
+        url = next(line.split()[1] for line in process.stdout if line.startswith("URL"))
         with Redis.from_url(url) as connection:
             server = connection.info("server")["process_id"]
-        os.kill(session.pid, signal.SIGKILL)
+        os.kill(process.pid, signal.SIGKILL)
     wait_until(lambda: not Path(f"/proc/{server}").exists(), 60, "the server ends")
 
 
 def test_no_server_program_fails_only_who_asks(tmp_path: Path) -> None:
     """Without a server program only a test that asks for a server fails, with a clear error."""
     source = "def test_plain(): pass\ndef test_asks(interlock_server): pass\n"
-    env = {**ENVIRONMENT, "INTERLOCK_REDIS_SERVER": str(tmp_path / "none")}
-    done = subprocess.run(
-        command(tmp_path, source), env=env, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert "1 passed, 1 error" in done.stdout
-    assert "ConfigError: INTERLOCK_REDIS_SERVER=" in done.stdout
+    said = session(tmp_path, source, INTERLOCK_REDIS_SERVER=str(tmp_path / "none"))
+    assert "1 passed, 1 error" in said
+    assert "ConfigError: INTERLOCK_REDIS_SERVER=" in said
 
 
 def test_plugin_is_light() -> None:
@@ -105,13 +112,6 @@ sys.modules["fakeredis"] = None
 def test_plain(): pass
 def test_asks(interlock_fake): pass
 """
-    done = subprocess.run(
-        command(tmp_path, source),
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert "1 passed, 1 error" in done.stdout
-    assert "pip install 'interlock[testing]'" in done.stdout
+    said = session(tmp_path, source)
+    assert "1 passed, 1 error" in said
+    assert "pip install 'interlock[testing]'" in said

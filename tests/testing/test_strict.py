@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.objects.awaited import take_turn
-from tests.support.doings import DOINGS, two_clients
+from tests.support.doings import do_everything
 from tests.support.patience import wait_until
 from tests.support.scripts import SENT
 from tests.testing.refusing import MODES, refusing
@@ -49,14 +49,8 @@ def test_each_call_in_a_script_is_literal(stem: str) -> None:
 )
 def test_every_object_does_everything(mode: str, pubsub: str, patient: None) -> None:
     """Each object does everything that it can, while two clients contend."""
-
-    def do(kind: str) -> None:
-        with two_clients(url, pubsub=pubsub) as (client, other):
-            DOINGS[kind](client, other)
-
-    with refusing(mode) as url, ThreadPoolExecutor(len(DOINGS)) as threads:
-        for done in [threads.submit(do, kind) for kind in DOINGS]:
-            done.result()
+    with refusing(mode) as url:
+        do_everything(lambda _kind: url, pubsub=pubsub)
 
 
 @pytest.mark.parametrize(
