@@ -339,14 +339,13 @@ class Hold:
         owner = self.owner()
         lives = owner is not None and not owner.ended()
         for entry in list(self.entries):
-            if entry is OPEN:
-                continue
             if isinstance(entry, Hold):
-                if entry.claimed():
-                    return True
-            elif entry() is not None if isinstance(entry, Claim) else lives:
-                return True
-            if isinstance(entry, Job) and entry() is not None:
+                claimed = entry.claimed()
+            elif isinstance(entry, Claim):
+                claimed = entry() is not None
+            else:
+                claimed = lives or (isinstance(entry, Job) and entry() is not None)
+            if claimed and entry is not OPEN:
                 return True
         return False
 

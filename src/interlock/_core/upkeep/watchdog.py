@@ -106,14 +106,13 @@ class Watchdog:
         if due:
             known = dict.fromkeys(due, "") | self._unanswered
             self._unanswered = {hold: why for hold, why in known.items() if hold in self._live}
-        why = [forced_note_read(forced_note(hold.lock.key, hold.holder)) for hold in notes]
-        return [
-            *[Renewal(call, [hold], now) for call, hold in zip(why, notes, strict=True)],
-            *[
-                Renewal(group[0].lock.renewing(group, self._lease), group, now)
-                for group in groups(due)
-            ],
-        ]
+        renewals = list[Renewal]()
+        for hold in notes:
+            call = forced_note_read(forced_note(hold.lock.key, hold.holder))
+            renewals.append(Renewal(call, [hold], now))
+        for group in groups(due):
+            renewals.append(Renewal(group[0].lock.renewing(group, self._lease), group, now))
+        return renewals
 
     def _grants(self, now: float, places: Sequence[Hold]) -> list[Hold]:
         """Return those that have a grant and need a lease by now."""
@@ -128,15 +127,11 @@ class Watchdog:
 
     def _taken_over(self, now: float) -> list[Hold]:
         """Return those that no server has confirmed since another one took over their keys."""
-        return [
-            hold
-            for hold in list(self._live)
-            if hold.entries
-            and hold.renewed
-            and hold.over is None
-            and now - hold.lock.session.outside.took_over(hold.lock.key)
-            > hold.valid_until - self._lease
+        took_over, lease = self._session.outside.took_over, self._lease
+        held = [
+            hold for hold in list(self._live) if hold.entries and hold.renewed and not hold.over
         ]
+        return [hold for hold in held if now - took_over(hold.lock.key) > hold.valid_until - lease]
 
     def _round(self, now: float) -> list[Hold]:
         begins, self._round_at = not self._round_at, now + self.period
