@@ -273,7 +273,8 @@ class Observer:
 
     The methods run in a thread of their own, one after another, soon after the event. They may be
     slow, raise or hang: the client goes on. An observer that cannot keep up misses events, and
-    `overflowed` tells it how many. A method that raises is reported to `threading.excepthook`.
+    `overflowed` tells it how many. The first exception of each method is reported to
+    `threading.excepthook`.
     """
 
     def attached(self, client: ClientView) -> None:

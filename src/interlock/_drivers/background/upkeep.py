@@ -259,7 +259,8 @@ class Upkeep:
     def _release(self, pool: Pool, deadline: float) -> dict[Hold, ServerUnavailableError]:
         """Release all that may be held until *deadline*; return why the rest is not released.
 
-        What got no answer, because a connection was lost or a slot moves, is sent again.
+        What got no answer is sent again, unless nobody is there: a connection was lost, a slot
+        moves, or a server is not ready yet.
         """
         dead = list(self.session.garbage.dead)
         failed: dict[Hold, ServerUnavailableError] = {}
@@ -270,7 +271,8 @@ class Upkeep:
                     _ = failed.pop(hold, None)
                     if isinstance(outcome, ServerUnavailableError):
                         failed[hold] = outcome
-            dead = [hold for hold, error in failed.items() if error.sent and error.transient]
+            passing = [hold for hold, error in failed.items() if error.transient]
+            dead = [hold for hold in passing if failed[hold].sent or failed[hold].code]
             if not dead or clock.now() + PAUSE >= deadline:
                 return failed
             time.sleep(PAUSE)
