@@ -6,7 +6,7 @@
 -- readers may still come; it is no time in a score, because a slot may move to another clock.
 -- include: front, missed
 
-local PAGE = 500 -- members that are read at a time
+local PAGE = 500 -- members that one call names, at most
 
 local function writes(member)
   return string.find(member, ':write', 1, true)
@@ -46,39 +46,50 @@ end
 local function advance(caller, open, me)
   local empty = free()
   local side = not empty and redis.call('hget', lock, 'mode')
-  local full, size, before, longest = side == 'write', 8, marks, 0
-  local came, mine = nil, false
+  local full, size, came, mine = side == 'write', 8, nil, false
   while not full do
     local page = redis.call('zrange', queue, marks, marks + size - 1)
     full, size = #page < size, PAGE
+    local fields, marked, gone, longest = {}, {}, {}, 0
     for _, one in ipairs(page) do
       local client, number = string.match(one, '^([^:]*):([^?]*)')
       local reached = one == me or reachable(one, client)
       if reached == nil or reached and side and (side == 'write' or writes(one)) then
         full = true
         break
-      end
-      if one == me or not reached then
-        redis.call('zrem', queue, one)
-        mine = mine or one == me
+      elseif not reached then
+        gone[#gone + 1] = one
       else
-        redis.call('zadd', queue, 'xx', '-' .. now, one)
-        marks = marks + 1
-        let_in(one, client, number)
-      end
-      if reached then
         side = writes(one) and 'write' or 'read'
         came = side
-        redis.call('hset', lock, 'mode', side, client .. ':' .. number, '1')
         longest = math.max(longest, tonumber(string.match(number, '/(%d+)') or GRANT))
+        fields[#fields + 1], fields[#fields + 2] = client .. ':' .. number, '1'
+        if one == me then
+          mine = true
+          gone[#gone + 1] = one
+        else
+          marked[#marked + 1], marked[#marked + 2] = '-' .. now, one
+          marks = marks + 1
+          let_in(one, client, number)
+        end
       end
     end
-  end
-  if came and (empty or redis.call('pttl', lock) < longest) then
-    redis.call('pexpire', lock, longest)
-  end
-  if came == 'read' and marks > before then
-    redis.call('set', coming, '1', 'px', GRANT)
+    if gone[1] then
+      redis.call('zrem', queue, unpack(gone))
+    end
+    if fields[1] then
+      redis.call('hset', lock, 'mode', side, unpack(fields))
+      if empty or redis.call('pttl', lock) < longest then
+        redis.call('pexpire', lock, longest)
+      end
+      empty = false
+    end
+    if marked[1] then
+      if side == 'read' then
+        redis.call('set', coming, '1', 'px', GRANT)
+      end
+      redis.call('zadd', queue, 'xx', unpack(marked))
+    end
   end
   local ours, told = tell_all(caller, open)
   return ours, told, came, mine
