@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
-from tests.fencing.postgres import PostgresServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.fencing.postgres import PostgresServer
 
 
 @pytest.fixture(scope="session")
