@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -80,11 +81,10 @@ def _struck_again(at: int) -> Any:
         give_up = step.give_up
 
         def struck(self: Any, give_up: Any = give_up) -> None:
-            if left:
-                if strike(lambda: give_up(self), left.pop()):
-                    raise Struck
-            else:
+            if not (left and isinstance(sys.exception(), Struck)):
                 give_up(self)
+            elif strike(lambda: give_up(self), left.pop()):
+                raise Struck
 
         stack.enter_context(mock.patch.object(step, "give_up", struck))
     return stack
