@@ -44,7 +44,7 @@ from interlock._core.scripts.replies import News, Refusal, is_grant
 from interlock.errors import InterlockError, ReentryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from interlock._core.model.hold import Owner
     from interlock._core.scripts.locks import LockStatus
@@ -148,13 +148,17 @@ class Lock:
         """Return the script by which *hold* reaches *depth* with a *lease*."""
         if depth == 1 and hold.renewed:
             return self._enter.of(hold)
-        return self._made(self._entering, lease, depth).of(hold)
+        which = "enter", lease, depth
+        form = self._forms.get(which) or self._keep(which, self._entering(lease, depth))
+        return form.of(hold)
 
     def ask(self, hold: Hold) -> Eval[Any]:
         """Return the script by which *hold* gets the lock, or a place in its queue."""
         place = hold.place
         deaf = "?" if place is not None and place.line.deaf else ""
-        call = self._made(self._asking, hold.lease, deaf).of(hold)
+        which = "ask", hold.lease, deaf
+        form = self._forms.get(which) or self._keep(which, self._asking(hold.lease, deaf))
+        call = form.of(hold)
         if place is not None and place.former:
             call = call.anew()
             call.args = (*call.args, *([] if deaf else [""]), place.former)
@@ -168,21 +172,22 @@ class Lock:
             if leave is None:
                 leave = self.leave = self._leaving(0, "")
             return leave.of(hold)
-        return self._made(self._leaving, depth, "" if depth else "1").of(hold)
+        which = "leave", depth
+        form = self._forms.get(which)
+        if form is None:
+            form = self._keep(which, self._leaving(depth, "" if depth else "1"))
+        return form.of(hold)
 
     def give(self, holder: str, successor: str, lease: float) -> Eval[bool]:
         """Return the script by which *successor* takes the place of *holder*."""
         args = (holder, successor, milliseconds(lease))
         return Eval(scripts.GIVE, self._with_queue(self.key), args, spare_keys=self._spare())
 
-    def _made(self, make: Callable[..., Form], *args: object) -> Form:
-        """Return the form that *make*, a method of this lock, makes of *args*; a few are kept."""
-        which = make.__name__, *args
-        form = self._forms.get(which)
-        if form is None:
-            if len(self._forms) >= MOST_FORMS:
-                self._forms.clear()
-            form = self._forms[which] = make(*args)
+    def _keep(self, which: tuple[object, ...], form: Form) -> Form:
+        """Keep *form*, which was made just now, with a few others."""
+        if len(self._forms) >= MOST_FORMS:
+            self._forms.clear()
+        self._forms[which] = form
         return form
 
     def forced(self, holder: str) -> Eval[Any]:
@@ -299,7 +304,9 @@ class Lock:
         if len(group) > 1:
             keys, holders = [hold.lock.key for hold in group], [hold.holder for hold in group]
             return scripts.lock_renew(keys, lease, holders)
-        return self._made(self._renewing, lease).of(group[0])
+        which = "renew", lease
+        form = self._forms.get(which) or self._keep(which, self._renewing(lease))
+        return form.of(group[0])
 
     def _renewing(self, lease: float) -> Form:
         return Form(scripts.RENEW, (self.key,), (milliseconds(lease), HOLE))

@@ -192,7 +192,6 @@ class Composite(Lock):
         self.needed, self.spare = needed, len(self.members) - needed
         self.reentrant = all(member.reentrant for member in self.members)
         self.token_source = None
-        self._forms = {}
 
     def renewing(self, group: Sequence[Hold], lease: float) -> Any:
         """Return None: each part has a renewal of its own."""

@@ -62,14 +62,16 @@ class FairLock(Lock):
     # The commands. A re-entry is the plain lock's.
 
     def call(self, hold: Hold, lease: float, depth: int) -> Eval[Any]:
-        if depth > 1:
-            return super().call(hold, lease, depth)
-        return self._made(self._turning, lease, 0).of(hold)
+        return super().call(hold, lease, depth) if depth > 1 else self._turn(hold, lease, 0)
 
     def trial(self, hold: Hold, until: float) -> Eval[Any]:
         """Return the script by which *hold* tries to get the lock; it joins if it may wait."""
-        waits = 1 if until > self.session.clock() else 0
-        return self._made(self._turning, hold.lease, waits).of(hold)
+        return self._turn(hold, hold.lease, 1 if until > self.session.clock() else 0)
+
+    def _turn(self, hold: Hold, lease: float, waits: int) -> Eval[Any]:
+        which = "turn", lease, waits
+        form = self._forms.get(which) or self._keep(which, self._turning(lease, waits))
+        return form.of(hold)
 
     def _turning(self, lease: float, waits: int) -> Form:
         args = (milliseconds(lease), HOLE, waits, self._silence, self.channel)

@@ -48,6 +48,8 @@ class MultiLock(Composite):
             and not session.outside.clustered
             and session.replicas is None
         )
+        self._take_all: Form | None = None
+        self._leave_all: Form | None = None
 
     def first(self, hold: Any, deadline: float) -> Eval[Any] | None:
         del deadline
@@ -67,12 +69,12 @@ class MultiLock(Composite):
                 part.come_among(owner.cell)
             session.live[part] = None
             part.sent_at, part.asking = now, True
+        take, lasts = self._take_all, milliseconds(hold.lease)
+        if take is None or take.args[0] != lasts:
+            keys = tuple([member.key for member in self.members])
+            take = self._take_all = Form(TAKE_ALL, keys, (lasts, *[HOLE for _ in keys]))
         hold.packed = "".join([part.packed for part in parts])
-        return self._made(self._taking, milliseconds(hold.lease)).of(hold)
-
-    def _taking(self, lasts: int) -> Form:
-        keys = tuple([member.key for member in self.members])
-        return Form(TAKE_ALL, keys, (lasts, *[HOLE for _ in keys]))
+        return take.of(hold)
 
     def leave_all(self, hold: CompositeHold, began: float) -> Eval[list[int]] | None:
         session, parts = self.session, hold.parts
@@ -92,13 +94,16 @@ class MultiLock(Composite):
             session.live.pop(part, None)  # from here on nobody is told of a loss
             session.recent.append((began, part.lock, part.packed))
             part.leave_owner()
+        leave = self._leave_all
+        if leave is None or len(closed) != len(parts):
+            leave = self._leaving_of([part.lock for part in closed])
+        if len(closed) == len(parts):
+            self._leave_all = leave
         hold.parts = closed
         hold.packed = "".join([part.packed for part in closed])
-        if not closed:
-            return None
-        return self._made(self._leaving_of, *[part.lock for part in closed]).of(hold)
+        return leave.of(hold) if closed else None
 
-    def _leaving_of(self, *locks: Lock) -> Form:
+    def _leaving_of(self, locks: Sequence[Lock]) -> Form:
         keys = [lock.key for lock in locks] + [lock.queue for lock in locks]
         args = [HOLE for _ in locks] + [lock.channel for lock in locks]
         return Form(LEAVE_ALL[self.session.publish], tuple(keys), tuple(args), len(locks))

@@ -56,6 +56,8 @@ DEEPEST, MOST_ENTRIES = 100, 1000
 """Entries of one reader, and of all, that a look names at most."""
 _FIRST = read_entry("", "", 1)
 """What the key of a reader's first entry ends with."""
+_ID = slice(5, -2)
+"""Where an id is in `Hold.packed`, if it is not longer than usual: its lease is below 3 s then."""
 
 
 class _ReadForm(Form):
@@ -67,19 +69,24 @@ class _ReadForm(Form):
         parts: as for a `Form`.
     """
 
-    __slots__ = ("_entries", "_writes")
+    __slots__ = ("_between", "_length", "_start", "_writes", "entries")
 
     def __init__(self, lock: ReadLock, writes: str, *parts: Any) -> None:
         super().__init__(*parts)
-        self._entries, self._writes = lock.entries, writes
+        self.entries, self._writes = lock.entries, writes
+        usual = f"{lock.session.head}{'0' * 12}\r\n"
+        self._length = len(usual)
+        size = len(f"{lock.entries}{usual[_ID]}{_FIRST}".encode())
+        self._start = f"{self.head}${size}\r\n{lock.entries}"
+        self._between = f"{_FIRST}\r\n{self.middle}"
 
     def of(self, hold: Hold) -> Eval[Any]:
-        call: Any = Spliced()
+        call: Any = _Read()
+        packed = hold.packed
         call.script, call.form, call.hold = self.script, self, hold
-        call.replication = None
-        call.more = f"{self._entries}{hold.member}{_FIRST}"
-        entry = packed_text(call.more)
-        call.packed = f"{self.head}{entry}{self.middle}{hold.packed}{self.tail}".encode()
+        call.replication = call.packed = None
+        if len(packed) == self._length:  # else it is packed when it is sent
+            call.packed = f"{self._start}{packed[_ID]}{self._between}{packed}{self.tail}".encode()
         if self._writes:
             owner: Any = hold.owner()  # which acquires just now
             if self._writes in owner.table:
@@ -87,6 +94,16 @@ class _ReadForm(Form):
                 call = call.anew()
                 call.args = (*call.args, lock.written(hold))
         return call  # type: ignore[no-any-return]
+
+
+class _Read(Spliced):
+    __slots__ = ()
+
+    @property
+    def more(self) -> str:  # type: ignore[override] # pyright: ignore[reportIncompatibleVariableOverride]
+        """The key of the reader's first entry."""
+        form: Any = self.form
+        return f"{form.entries}{self.hold.member}{_FIRST}"
 
 
 class _Side(Lock):

@@ -168,7 +168,8 @@ class Permits(Lock):
     def call(self, hold: Hold, lease: float, depth: int) -> Eval[Any]:
         """Return the script by which *hold* gets permits, unless somebody waits."""
         del depth
-        form = self._made(self._trying, lease)
+        which = "try", lease
+        form = self._forms.get(which) or self._keep(which, self._trying(lease))
         if hold.renewed:
             self._enter = form
         return form.of(hold)
