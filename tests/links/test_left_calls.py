@@ -1,4 +1,4 @@
-"""Calls of tasks that are made in threads: nothing is sent any more for a task that has gone."""
+"""Calls of tasks that go, and connections to nodes that go, while a thread connects."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import socket
 import threading
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 from tests.support.servers import wait_until
 
@@ -64,3 +65,20 @@ async def test_tasks_that_go_while_their_threads_connect() -> None:
             there.settimeout(LIMIT)
             sent = await asyncio.to_thread(there.recv, 1 << 16)
     assert not sent
+
+
+async def test_a_node_that_leaves_while_a_task_connects_to_it() -> None:
+    """The task goes on with it, and the client still closes the connection."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(LIMIT)
+        leaving: Any = Slow.from_url(f"redis://127.0.0.1:{server.getsockname()[1]}")
+        leaving.connecting, leaving.let_through = threading.Event(), threading.Event()
+        whole = Multiplexer(Mock(only=None, nodes=[]), LIMIT)
+        connecting = asyncio.ensure_future(whole._at(leaving).connected(LIMIT))
+        _ = await asyncio.to_thread(leaving.connecting.wait, LIMIT)
+        _ = whole._at(Endpoint.from_url("redis://another"))
+        leaving.let_through.set()
+        pipeline = await connecting
+        assert not pipeline.dead
+        await whole.close()
+        assert pipeline.dead

@@ -264,9 +264,11 @@ class Multiplexer:
                 raise ClosedError("the client is closed")
             one = self._by_node[node] = NodeMultiplexer(node, self._timeout)
             for former in set(self._by_node) - {node, *self._topology.nodes}:
-                gone = self._by_node.pop(former)
-                if gone.pipeline is not None:
-                    gone.pipeline.close()
+                # One that just connects stays until the next node is new: its tasks still use it.
+                if self._by_node[former].connecting is None:
+                    pipeline = self._by_node.pop(former).pipeline
+                    if pipeline is not None:
+                        pipeline.close()
         return one
 
     async def answered(self) -> None:
