@@ -22,6 +22,7 @@ from interlock._links import login
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from types import FrameType
 
     from tests.objects.awaited import Stage
 
@@ -220,6 +221,61 @@ def test_an_interrupted_question_is_asked_again(monkeypatch: pytest.MonkeyPatch)
         patch.setattr(threading.Thread, "start", struck)
         _ = asking.now()
     assert asking.now()[0] == ("app", "pw")
+
+
+class Follows:
+    """Connections that are told of each change."""
+
+    def __init__(self) -> None:
+        self.told = threading.Event()
+
+    def log_in_anew(self) -> None:
+        """Note that there is a change."""
+        self.told.set()
+
+
+def test_a_follower_that_comes_while_another_one_comes() -> None:
+    """Wherever another thread or a signal handler connects too, new credentials reach both."""
+    at, reached = 0, True
+    while reached:
+        at += 1
+        asking, first, second = login.Login(lambda: ("app", "pw")), Follows(), Follows()
+        reached = _follow_twice(asking, first, second, at)
+        assert asking._keeper is not None, f"after {at}"
+        assert first.told.wait(5), f"after {at}"
+        assert second.told.wait(5), f"after {at}"
+        for follower in (first, second):
+            asking.leave(follower)
+    assert at > 20
+
+
+def _follow_twice(asking: login.Login, first: Follows, second: Follows, at: int) -> bool:
+    """Have *second* follow before the opcode *at* of the call by which *first* follows, or after.
+
+    Return whether that call has so many opcodes.
+    """
+    seen = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal seen
+        if frame.f_code is not login.Login.follow.__code__:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            seen += 1
+            if seen == at:
+                asking.follow(second)
+        return trace
+
+    former = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        asking.follow(first)
+    finally:
+        sys.settrace(former)
+    if seen < at:
+        asking.follow(second)
+    return seen >= at
 
 
 class Moody:

@@ -24,7 +24,7 @@ import weakref
 from concurrent.futures import TimeoutError as NotYet
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from interlock._links.dialling import Shared
+from interlock._links.dialling import Shared, answer_of
 from interlock._links.resp import pack
 from interlock.credentials import CredentialProvider
 from interlock.errors import InterlockError, ServerUnavailableError
@@ -103,7 +103,7 @@ class Login:
         """
         serves = self.version > 0 and not self.doubted
         try:
-            self._ask().result(min(SHORTLY, self.limit) if serves else self.limit)
+            answer_of(self._ask(), min(SHORTLY, self.limit) if serves else self.limit)
         except NotYet:
             if not serves:
                 raise self._hangs() from None
@@ -118,11 +118,11 @@ class Login:
         if self._kept():
             return
         self._bell = threading.Event()  # a forked child may have inherited one in use
-        self._keeper = threading.Thread(
-            target=self._keep, name="interlock-credentials", daemon=True
-        )
+        keeper = threading.Thread(target=self._keep, name="interlock-credentials", daemon=True)
+        self._keeper = keeper
         try:
-            self._keeper.start()
+            # Not `self._keeper`: others who follow just now may have put their thread there.
+            keeper.start()
         except RuntimeError:  # no thread can start: credentials come with each connection
             self._keeper = None
 
@@ -217,7 +217,7 @@ class Login:
     def _renew(self, *, log: bool) -> bool:
         """Ask for a new answer; return whether one came. If none did, *log* that."""
         try:
-            self._ask().result(self.limit)
+            answer_of(self._ask(), self.limit)
         except (NotYet, ServerUnavailableError) as error:
             failure = error if isinstance(error, ServerUnavailableError) else self._hangs()
         else:
