@@ -121,6 +121,19 @@ class Shared(Generic[T]):
             _ = self._running.pop((os.getpid(), key), None)
 
 
+def answer_of(shared: Future[T], seconds: float) -> T:
+    """Return the result of *shared*, or raise a copy of its error.
+
+    Whoever waits for the same keeps neither the frames of others nor what these refer to.
+
+    Raises:
+        TimeoutError: it is not there within *seconds*.
+    """
+    if (error := shared.exception(seconds)) is not None:
+        raise copy(error) from error.__cause__
+    return shared.result()
+
+
 _resolving = Shared[list[str]]("interlock-resolver")
 
 
@@ -131,9 +144,7 @@ def _addresses(host: str, seconds: float) -> list[str]:
         resolved = _resolving.begin(host, partial(_resolve, host))
     except RuntimeError:
         return _resolve(host)
-    if (error := resolved.exception(seconds)) is not None:
-        raise copy(error)  # others may raise it too
-    return resolved.result().copy()
+    return answer_of(resolved, seconds).copy()
 
 
 def _resolve(host: str) -> list[str]:

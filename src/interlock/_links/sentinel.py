@@ -36,7 +36,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core.model.foreign_text import safe
-from interlock._links.dialling import LEAST, Shared
+from interlock._links.dialling import LEAST, Shared, answer_of
 from interlock._links.endpoint import Address, Endpoint
 from interlock._links.replies import understood
 from interlock.errors import ServerUnavailableError
@@ -260,9 +260,11 @@ class SentinelEndpoint(Endpoint):
     def _found(self, timeout: float) -> tuple[Address, int]:
         """Return what the Sentinels say; all who want to connect meanwhile share one answer."""
         try:
-            return self._asking.begin("primary", self.sentinels.look_up).result(timeout)
+            asked = self._asking.begin("primary", self.sentinels.look_up)
         except RuntimeError:  # too many threads
             return self.sentinels.look_up()
+        try:
+            return answer_of(asked, timeout)
         except NotYet:
             raise ServerUnavailableError(
                 f"no Sentinel of {self.where} answered in {timeout:g} s", transient=True
