@@ -66,6 +66,31 @@ def test_periodic_signals_do_not_prolong_a_timeout(
 
 
 @pytest.mark.timeout(60, method="thread")  # the other method is an alarm
+@pytest.mark.parametrize("part", ["C", "Python"])
+def test_periodic_signals_do_not_prolong_the_sending(
+    monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    """A server that stands still takes no more than the buffers of the network hold."""
+    if part == "Python":
+        monkeypatch.setattr(exchange, "_in_c", None)
+    call = Eval(Script[object]("one", "return 1", lambda reply: reply), ("key",), ("x" * 10_000,))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        endpoint = Endpoint.from_url(f"redis://127.0.0.1:{server.getsockname()[1]}")
+        connection = Connection(endpoint, 1.0)
+        began = time.monotonic()
+
+        def strike(*_: object) -> None:
+            assert time.monotonic() - began < PATIENCE, "a signal starts the wait anew"
+
+        with (
+            alarms(0.1, strike),
+            pytest.raises(interlock.ServerUnavailableError, match="no reply in 1 s"),
+        ):
+            connection.begin([call] * 2000, 1.0)
+        connection.close()
+
+
+@pytest.mark.timeout(60, method="thread")  # the other method is an alarm
 @pytest.mark.needs("gcc")
 @pytest.mark.parametrize("kind", [OSError, TimeoutError, RuntimeError])
 def test_the_error_of_a_handler_ends_the_wait(

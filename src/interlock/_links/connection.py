@@ -21,7 +21,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
-from interlock._links.exchange import encrypts, methods_for
+from interlock._links.exchange import encrypts, methods_for, send_all
 from interlock._links.replies import left, maybe_tls, refusal
 from interlock._links.resp import (
     ASKING,
@@ -264,9 +264,15 @@ class Connection:
     def _write(self, commands: list[bytes]) -> None:
         self.owes = len(commands)
         try:
-            self._socket.sendall(b"".join(commands))
+            self._send_all(b"".join(commands))
         except OSError as error:
             raise self._broken(error) from error
+
+    def _send_all(self, data: bytes) -> None:
+        if self._in_c:
+            send_all(self._socket, data, self._timeout)
+        else:
+            self._socket.sendall(data)
 
     def _replies(self, count: int, timeout: float) -> list[object]:
         replies: list[object] = []
@@ -295,7 +301,7 @@ class Connection:
             ServerUnavailableError: the connection failed.
         """
         try:
-            self._socket.sendall(pack(parts))
+            self._send_all(pack(parts))
         except OSError as error:
             raise self._broken(error) from error
 

@@ -8,11 +8,15 @@ which only seem to block.
 from __future__ import annotations
 
 import os
+import select
 import socket
 import struct
 import sys
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, Any
+
+from interlock._traceback import passes_users
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,6 +51,28 @@ def ask_in_python(sock: socket.socket, data: bytes, seconds: float, /) -> bytes:
     if data:
         sock.sendall(data)
     return sock.recv(CHUNK)
+
+
+def send_all(sock: socket.socket, data: bytes, seconds: float) -> None:
+    """Send *data* on a socket in blocking mode.
+
+    With the kernel's timeout, `sendall` would wait for all of it again after each signal.
+
+    Raises:
+        BlockingIOError: the server has not taken it within *seconds*.
+        OSError: the connection failed, or is closed.
+    """
+    rest, deadline = memoryview(data), monotonic() + seconds
+    while rest:
+        try:
+            rest = rest[sock.send(rest, socket.MSG_DONTWAIT) :]
+        except BlockingIOError as error:
+            if passes_users(error.__traceback__):
+                raise  # from a signal handler: what it struck may have been sent
+            poll = select.poll()
+            poll.register(sock, select.POLLOUT)
+            if not poll.poll(max(deadline - monotonic(), 0) * 1000):
+                raise
 
 
 def kernel_timeout(sock: socket.socket, seconds: float) -> None:
