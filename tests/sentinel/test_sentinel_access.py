@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
+import socket
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,6 +124,13 @@ async def test_users_of_servers_and_sentinels(stage: Stage) -> None:
 
 
 @pytest.mark.needs("tls")
+async def test_a_service_whose_name_cannot_be_sent(stage: Stage) -> None:
+    """What an environment holds need not be UTF-8; the error is one of ours all the same."""
+    with socket.create_server(("127.0.0.1", 0)) as sentinel:
+        url = f"redis+sentinel://127.0.0.1:{sentinel.getsockname()[1]}/my\udc80"
+        assert "surrogates not allowed" in str(await refused(stage, url))
+
+
 async def test_tls_of_servers_and_sentinels(stage: Stage) -> None:
     """TLS to both in one setting, to the servers alone, and to the Sentinels alone."""
     binary = main_binary()

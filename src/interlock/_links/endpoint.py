@@ -232,10 +232,11 @@ class Endpoint:
         """Return the reply to *command*; on an error, close the *connection* (of `connect`).
 
         Raises:
-            ServerUnavailableError: the reply is an error, or the connection failed.
+            ServerUnavailableError: the reply is an error, the connection failed, or a word of the
+                user's cannot be sent.
         """
         try:
             return connection.ask(*command)
-        except (OSError, ParserError, ReplyError) as error:
+        except (OSError, ParserError, ReplyError, UnicodeEncodeError) as error:
             connection.disconnect()
             raise self.unconnected(error) from error
