@@ -11,6 +11,7 @@ import pytest
 from tests.support.faults import command, swallow_reply
 
 from interlock import ConfigError, Options
+from interlock._links.endpoint import Endpoint
 from interlock._links.urls import open_url
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ SECRET = "hush"
         f"unix://:{SECRET}@",
         f"redis+sentinel://:{SECRET}@a:26379",
         f"redis+sentinel://:{SECRET}@a:26379/",
+        f"redis+sentinel://:#{SECRET}@a:26379/4",
+        f"redis+sentinel://a:1#{SECRET}@a:26379",
         f"redis+sentinel://:{SECRET}@a,,b/mymaster",
         f"redis+sentinel://:{SECRET}@a:x/mymaster",
         f"redis+sentinel://:{SECRET}@a,b:99999/mymaster",
@@ -155,3 +158,11 @@ def test_the_order_of_the_sentinels_means_nothing() -> None:
     )
     assert one == same == "x (Sentinels a:26379, b:26379)"
     assert other != one
+
+
+def test_the_first_of_several_values_counts() -> None:
+    """Whether Sentinels are named or not."""
+    for url in ("redis://a/?db=4&db=5", "redis+sentinel://a/mymaster?db=4&db=5"):
+        servers, _ = open_url(url, Options())
+        assert isinstance(servers, Endpoint)
+        assert servers.db == 4

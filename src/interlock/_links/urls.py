@@ -153,13 +153,16 @@ def _of_sentinels(url: str) -> SentinelEndpoint:
     """
     scheme, login, hosts, rest = _split(url)
     path, _, query = rest.partition("?")
+    if path.startswith("#"):
+        refuse(url, "nothing may follow a #; percent-encode / ? # @ : in a password")
     service, _, db = path.removeprefix("/").partition("/")
     if not service:
         refuse(url, "its path must name the service, as in redis+sentinel://host:26379/mymaster/0")
     data, own = dict[str, str](), dict[str, str]()
     for word in filter(None, query.split("&")):
         name, _, value = word.partition("=")
-        (own if name.startswith(OWN) else data)[name.removeprefix(OWN)] = value
+        # The first of several counts, as in all URLs.
+        _ = (own if name.startswith(OWN) else data).setdefault(name.removeprefix(OWN), value)
     tls = scheme == "rediss"
     answer = own.pop("ssl", str(tls)).lower()
     own_tls = answer in _YES
