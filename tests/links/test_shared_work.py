@@ -31,6 +31,16 @@ def test_a_signal_as_work_begins() -> None:
     assert at > 30
 
 
+def test_a_finalizer_in_the_thread_that_works() -> None:
+    """It does not wait for itself if it wants the same."""
+    shared = Shared[int]("interlock-test")
+
+    def strike() -> int:
+        return shared.begin("key", lambda: 1).result(LIMIT)
+
+    assert shared.begin("key", strike).result(2 * LIMIT) == 1
+
+
 def _connect() -> tuple[Any, Callable[[], object]]:
     servers: Any = open_url("redis+sentinel://sentinel/mymaster", Options())[0]
     return servers, lambda: servers.connect(LIMIT)

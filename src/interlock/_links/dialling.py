@@ -65,6 +65,12 @@ async def in_thread(work: Callable[[], T]) -> T:
     return await asyncio.wrap_future(done)
 
 
+class _Work(Future[T]):
+    """What is under way; *thread* does it, once that has begun."""
+
+    thread = 0
+
+
 class Shared(Generic[T]):
     """Work in threads: one for each key at a time, for all who want its result meanwhile.
 
@@ -77,7 +83,7 @@ class Shared(Generic[T]):
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._running: dict[tuple[int, object], Future[T]] = {}
+        self._running: dict[tuple[int, object], _Work[T]] = {}
 
     def running(self, key: object) -> Future[T] | None:
         """Return the future of the work for *key* if that has begun."""
@@ -89,9 +95,10 @@ class Shared(Generic[T]):
         Raises:
             RuntimeError: there are too many threads, or the interpreter exits.
         """
-        future = Future[T]()
+        future = _Work[T]()
 
         def run() -> None:
+            future.thread = threading.get_ident()
             try:
                 tell = partial(future.set_result, work())
             except BaseException as error:  # noqa: BLE001 - those who wait raise it
@@ -104,7 +111,8 @@ class Shared(Generic[T]):
         try:
             # `setdefault` lets one caller in, wherever a signal strikes.
             running = self._running.setdefault((os.getpid(), key), future)
-            if running is not future:
+            # A finalizer may strike in the very thread that works, and must not wait for that.
+            if running is not future and running.thread != threading.get_ident():
                 return running
             threading.Thread(target=run, name=self._name, daemon=True).start()
         except BaseException as error:
