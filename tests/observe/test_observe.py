@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.patience import wait_until
@@ -273,6 +273,32 @@ def test_an_observer_that_raises_is_reported_once(
     wait_until(lambda: len(names(recorder)) == 40 and bool(reported), 5, "all is told")
     assert len(reported) == 1
     assert reported[0].__notes__ == ["in interlock: acquired() of the observer Bad"]
+
+
+class _Unready(observe.Observer):
+    """Its methods cannot even be looked up, or are none."""
+
+    lost = None  # type: ignore[assignment]
+
+    @property
+    def acquired(self) -> Any:
+        """Raise."""
+        raise LookupError("it is not set up yet")
+
+
+def test_an_observer_whose_methods_cannot_be_had_stops_no_other(
+    client: Client, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exception of the look-up of a method is one of the observer."""
+    reported: list[BaseException] = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: reported.append(args.exc_value))
+    client.observe(_Unready())
+    client.observe(recorder)
+    for _ in range(2):
+        with client.lock("orders"):
+            pass
+    wait_until(lambda: len(names(recorder)) == 4, 5, "all is told")
+    assert [str(each) for each in reported] == ["it is not set up yet"]
 
 
 def test_an_observer_that_hangs_misses_events(

@@ -17,6 +17,7 @@ import time
 from collections import deque
 from contextlib import suppress
 from functools import partial
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from interlock._core.insight.events import FREQUENT, Event, Observer, Overflowed
@@ -220,7 +221,8 @@ class Observers:
         self, observer: Observer, method: str, told: object, context: Context | None = None
     ) -> None:
         """Call a *method* of *observer*, in *context* if that is given; report its first error."""
-        call = partial(getattr(observer, method), told)
+        # The look-up is in the call: it may raise, too.
+        call = partial(methodcaller(method, told), observer)
         if context is not None:
             call = partial(context.copy().run, call)  # another thread may run in it just now
         what = f"{method}() of the observer {type(observer).__name__}"
