@@ -13,6 +13,8 @@ from tests.cli.cli_process import ENVIRON
 
 import interlock
 from interlock.cli import main, ticket
+from interlock.errors import ServerUnavailableError
+from interlock.sync.ticket import Ticket
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,6 +129,21 @@ def test_a_ticket_that_cannot_be_written(
         )
     assert done.returncode == 74
     assert not redis_client.exists("deploy")
+
+
+def test_a_lock_that_is_not_free_again(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the lock of a ticket that cannot be written is not released either, nobody says it is."""
+
+    def release(ticket: Ticket) -> None:
+        raise ServerUnavailableError("it is down", sent=True, transient=True)
+
+    monkeypatch.setattr(Ticket, "release", release)
+    path = tmp_path / "missing" / "t"
+    assert shell.run("ticket", "acquire", "deploy", "--ticket-file", path) == 69
+    assert "it is down" in shell.err
+    assert "free" not in shell.err
 
 
 @pytest.mark.parametrize(
