@@ -81,3 +81,19 @@ def test_it_is_an_awaitable_of_its_class() -> None:
         return await task, await Unawaited(number())
 
     assert asyncio.run(play()) == (7, 7)
+
+
+def test_it_is_not_true_once_it_was_awaited() -> None:
+    """The result has a truth value, not what was awaited: to ask that again raises again."""
+
+    async def play() -> None:
+        awaited, dropped = called([]), called([])
+        task = awaiting(awaited)
+        assert task.send(None) == "waits"
+        assert awaited  # while it is stepped: the `repr` of a task asks
+        task.close()
+        for unawaited in (awaited, dropped, dropped):
+            with pytest.raises(TypeError, match="no truth value"):
+                _ = bool(unawaited)
+
+    asyncio.run(play())

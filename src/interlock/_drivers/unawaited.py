@@ -21,6 +21,9 @@ T = TypeVar("T")
 H = TypeVar("H", bound="AbstractAsyncContextManager[object, None]")
 
 
+_STEPPED = inspect.CORO_RUNNING, inspect.CORO_SUSPENDED
+
+
 class Unawaited(Coroutine[Any, Any, T]):
     """The result of a method that was called and not awaited yet.
 
@@ -36,8 +39,8 @@ class Unawaited(Coroutine[Any, Any, T]):
     def __bool__(self) -> bool:  # to type checkers: NoReturn would hide from them what follows
         coroutine = cast("CoroutineType[Any, Any, T]", self._coroutine)
         asks = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-        # From Python 3.14 on the `repr` of a task asks.
-        if inspect.getcoroutinestate(coroutine) != inspect.CORO_CREATED or asks == _TASKS:
+        # From Python 3.14 on the `repr` of a task asks. Who asks after the end wants the result.
+        if inspect.getcoroutinestate(coroutine) in _STEPPED or asks == _TASKS:
             return True
         coroutine.close()
         raise TypeError(
