@@ -166,6 +166,8 @@ def unexpected(function: Callable[..., Any], given: Iterable[str]) -> TypeError:
     instead = KEYWORDS.get(keyword, "")
     ours, is_keyword, _ = instead.partition("=")
     fits = not is_keyword or ours in parameters or (ours == "lease" and "changes" in parameters)
+    if keyword == "blocking":
+        fits = "reentrant" in parameters  # what makes a lock: permits, say, have a try of their own
     return TypeError(f"{error}: use {instead}" if instead and fits else error)
 
 

@@ -36,6 +36,10 @@ async def test_a_keyword_of_another_library(face: Any) -> None:
             await _run(function(nonsense=5))
     with pytest.raises(TypeError, match="keyword argument 'ttl': use lease=seconds"):
         face.connect("redis://localhost:1", outage_timeout=5, ttl=5)
+    with pytest.raises(TypeError, match=r"use client.try_lock\(name\) for one try$"):
+        client.lock("x", blocking=False)
+    with pytest.raises(TypeError, match=r"keyword argument 'blocking'$"):
+        await _run(leased.acquire(blocking=False))  # it has a try of its own
     with pytest.raises(TypeError, match=r"keyword argument 'ttl'$"):
         await _run(semaphore.acquire(ttl=5))  # its permits have no lease
     with pytest.raises(TypeError, match="keyword argument 'ttl'"):
