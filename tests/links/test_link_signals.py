@@ -254,3 +254,27 @@ def test_a_handler_or_finalizer_asks_and_releases_wherever_it_strikes(
         # The collector may be at work in a thread of the client: none begins after this.
         assert turn.acquire(timeout=20)
         assert done[0] > often
+
+
+class _Struck(set[object]):
+    """A set after whose first addition a signal strikes."""
+
+    def add(self, element: object) -> None:
+        super().add(element)
+        raise KeyboardInterrupt
+
+
+def test_a_signal_takes_no_place_of_a_connection(fresh_server: RedisServer) -> None:
+    """What a signal interrupts just before it opens a connection counts as none from then on."""
+    client = interlock.connect(fresh_server.url())
+    driver: Any = client._driver
+    with client.lock("name"):
+        [pool] = driver._pool._pools.values()
+        pool._opening = _Struck()
+        with pytest.raises(KeyboardInterrupt):
+            pool._another(time.monotonic() + 1)
+        assert not pool._opening
+        pool._opening = set()
+    began = time.monotonic()
+    client.close()
+    assert time.monotonic() < began + 1

@@ -221,8 +221,8 @@ class NodePool:
         place = object()
         # First take a place, then count. Two threads may both have to wait for a tick, but they
         # never open one too many.
-        self._opening.add(place)
         try:
+            self._opening.add(place)  # a signal may strike right after this
             if len(self._open) + len(self._opening) > self.limit:
                 return None
             connection = Connection(self._endpoint, max(deadline - time.monotonic(), LEAST))
