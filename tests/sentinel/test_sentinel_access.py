@@ -131,6 +131,16 @@ async def test_a_service_whose_name_cannot_be_sent(stage: Stage) -> None:
         assert "surrogates not allowed" in str(await refused(stage, url))
 
 
+@pytest.mark.parametrize("query", ["", "?socket_timeout=0.3"])
+async def test_a_sentinel_that_was_always_silent(stage: Stage, query: str) -> None:
+    """It is told as the mistake that it is, though a command has less time than the Sentinels."""
+    with socket.create_server(("127.0.0.1", 0)) as sentinel:
+        url = f"redis+sentinel://127.0.0.1:{sentinel.getsockname()[1]}/mymaster{query}"
+        error = await refused(stage, url)
+    assert "no answer in time" in str(error)
+    assert not error.transient
+
+
 async def test_tls_of_servers_and_sentinels(stage: Stage) -> None:
     """TLS to both in one setting, to the servers alone, and to the Sentinels alone."""
     binary = main_binary()

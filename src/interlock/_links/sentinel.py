@@ -33,6 +33,7 @@ import weakref
 from collections import Counter
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import suppress
+from copy import copy
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core.model.foreign_text import safe
@@ -47,8 +48,11 @@ if TYPE_CHECKING:
     from interlock._links.dialled import Dialled
     from interlock._links.login import Login
 
-PATIENCE = 3.0
-"""Seconds that all Sentinels together have to answer."""
+PATIENCE = 2.5
+"""Seconds that all Sentinels together have to answer.
+
+It is less than a command has unless the user says otherwise, so the caller learns why they did not.
+"""
 LOGIN = 1.0
 """Seconds after which a data node that does not log us in counts as one that hangs.
 
@@ -210,6 +214,7 @@ class SentinelEndpoint(Endpoint):
         self.connected: Callable[[], None] = lambda: None
         self.left: Callable[[], None] = lambda: None
         self._asking = Shared[tuple[Address, int]]("interlock-sentinels")
+        self._failure: ServerUnavailableError | None = None
         self.after_fork()
 
     def use_login(self, login: Login) -> None:
@@ -260,15 +265,28 @@ class SentinelEndpoint(Endpoint):
     def _found(self, timeout: float) -> tuple[Address, int]:
         """Return what the Sentinels say; all who want to connect meanwhile share one answer."""
         try:
-            asked = self._asking.begin("primary", self.sentinels.look_up)
+            asked = self._asking.begin("primary", self._ask)
         except RuntimeError:  # too many threads
-            return self.sentinels.look_up()
+            return self._ask()
         try:
             return answer_of(asked, timeout)
         except NotYet:
+            if (failure := self._failure) is not None:
+                # A caller with less time than they have would never learn that it is a mistake.
+                raise copy(failure) from failure.__cause__
             raise ServerUnavailableError(
-                f"no Sentinel of {self.where} answered in {timeout:g} s", transient=True
+                f"no Sentinel of {self.where} answered in {timeout:.3g} s", transient=True
             ) from None
+
+    def _ask(self) -> tuple[Address, int]:
+        try:
+            answer = self.sentinels.look_up()
+        except ServerUnavailableError as error:
+            self._failure = copy(error)
+            self._failure.__cause__ = error.__cause__
+            raise
+        self._failure = None
+        return answer
 
     def _node(self, address: Address) -> Endpoint:
         node, connections = self._data_node.at(*address), self._open
