@@ -63,6 +63,7 @@ class Judge:
         self._world = world
         self.watcher = Watcher(world)
         self._excused: dict[int, Hold] = {}
+        self._refused = set[str]()  # holders whose waits the server has refused: they are to learn
         self._tokens: dict[tuple[str, int], int] = {}
         self._seen: dict[int, tuple[Hold, int]] = {}
         self._since: dict[object, tuple[float, int]] = {}
@@ -109,7 +110,7 @@ class Judge:
 
     def excused(self, hold: Hold) -> bool:
         """Return whether the server has lost *hold*, and its client may not know."""
-        return id(hold) in self._excused
+        return id(hold) in self._excused or hold.holder in self._refused
 
     def late(self, who: str, seconds: float) -> None:
         """Look whether a call of *who* may end *seconds* after its time was over."""
@@ -126,6 +127,8 @@ class Judge:
         if isinstance(reply, Exception):
             return
         self.watcher.ran(call, before, after)
+        if name.endswith("condition_wait") and reply is None:
+            self._refused.add(str(call.args[0]))
         if name == "condition_notify" and isinstance(reply, int) and "leave" not in call.args:
             self.moved += reply
         if lock is None:
