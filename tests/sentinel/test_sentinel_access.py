@@ -123,7 +123,6 @@ async def test_users_of_servers_and_sentinels(stage: Stage) -> None:
         assert "path of the URL" in str(error)
 
 
-@pytest.mark.needs("tls")
 async def test_a_service_whose_name_cannot_be_sent(stage: Stage) -> None:
     """What an environment holds need not be UTF-8; the error is one of ours all the same."""
     with socket.create_server(("127.0.0.1", 0)) as sentinel:
@@ -141,6 +140,7 @@ async def test_a_sentinel_that_was_always_silent(stage: Stage, query: str) -> No
     assert not error.transient
 
 
+@pytest.mark.needs("tls")
 async def test_tls_of_servers_and_sentinels(stage: Stage) -> None:
     """TLS to both in one setting, to the servers alone, and to the Sentinels alone."""
     binary = main_binary()
