@@ -521,9 +521,19 @@ def _finished(
         client = known.client
         if (card := cards.get(each.client.client_id)) is not None:
             known, client = card.holds.get((_bare(each.holder), key), each), card.client
-        known = replace(known, holder=each.holder, client=client)
-        holders.append(replace(known, mode=each.mode, depth=each.depth, remaining=each.remaining))
+        if known is not each or card is not None:
+            known = replace(
+                known,
+                holder=each.holder,
+                client=client,
+                mode=each.mode,
+                depth=each.depth,
+                remaining=each.remaining,
+            )
+        holders.append(known)
     others = told.waits.get(key, ())
+    if not (info.waiters or others or listening) and name == info.name and not info.waiting:
+        return info if holders == [*info.holders] else replace(info, holders=tuple(holders))
     # A holder keeps its place until it releases, and its card may still tell of its wait.
     ids = {_bare(each.holder) for each in holders}
     standing = [each for each in info.waiters if _bare(each.holder) not in ids]
