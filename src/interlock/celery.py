@@ -156,17 +156,20 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
         """Run the task, and leave its lock locked until *least* seconds have passed."""
         until, self.request.interlock_hold = time.monotonic() + least, hold
 
-        def leave(kind: type[BaseException] | None, *_: object) -> None:
-            if kind is not None and issubclass(kind, celery.exceptions.Retry):
-                return  # it must find the lock free, or has taken it along
+        def keep() -> None:
             if (rest := until - time.monotonic()) > 0:
-                # The error of the task counts more.
-                with contextlib.suppress(*([errors.InterlockError] if kind else [])):
-                    hold._leave_locked(rest)  # noqa: SLF001 - one package
+                hold._leave_locked(rest)  # noqa: SLF001 - one package
 
-        with contextlib.ExitStack() as stack:
-            stack.push(leave)
-            return self.run(*args, **kwargs)
+        try:
+            result = self.run(*args, **kwargs)
+        except celery.exceptions.Retry:
+            raise  # it must find the lock free, or has taken it along
+        except BaseException:
+            with contextlib.suppress(errors.InterlockError):
+                keep()
+            raise
+        keep()
+        return result
 
     def apply_async(  # pyright: ignore[reportIncompatibleMethodOverride]  # the rest by name
         self, args: Any = None, kwargs: Any = None, task_id: str | None = None, **options: Any
