@@ -70,15 +70,17 @@ NAMES: dict[str, str] = {
 """
 
 _LEASE = "lease=seconds (a lock without it is renewed until it is released)"
-KEYWORDS: dict[str, str] = {
-    **dict.fromkeys(("blocking_timeout", "wait_time", "acquire_timeout"), "timeout=seconds"),
-    **dict.fromkeys(("ttl", "ex", "px", "expire", "lease_time"), _LEASE),
-    **dict.fromkeys(("auto_release_time", "auto_renewal", "auto_renew"), _LEASE),
-    "blocking": "client.try_lock(name) for one try",
-    "thread_local": "nothing: a hold belongs to the thread or task that acquired it",
-    "force": "force_release()",
+KEYWORDS: dict[str, tuple[str, str]] = {
+    **dict.fromkeys(
+        ("blocking_timeout", "wait_time", "acquire_timeout"), ("timeout", "timeout=seconds")
+    ),
+    **dict.fromkeys(("ttl", "ex", "px", "expire", "lease_time"), ("lease", _LEASE)),
+    **dict.fromkeys(("auto_release_time", "auto_renewal", "auto_renew"), ("lease", _LEASE)),
+    "blocking": ("reentrant", "client.try_lock(name) for one try"),
+    "thread_local": ("", "nothing: a hold belongs to the thread or task that acquired it"),
+    "force": ("", "force_release()"),
 }
-"""What to write for keywords of other libraries."""
+"""Keywords of other libraries; for each, what a call must have to be told, and what to write."""
 
 
 def hints(made_by: str) -> Callable[[type[T]], type[T]]:
@@ -163,12 +165,9 @@ def unexpected(function: Callable[..., Any], given: Iterable[str]) -> TypeError:
     parameters = inspect.signature(function).parameters
     keyword = next(each for each in given if each not in parameters)
     error = f"{function.__qualname__}() got an unexpected keyword argument {keyword!r}"
-    instead = KEYWORDS.get(keyword, "")
-    ours, is_keyword, _ = instead.partition("=")
-    fits = not is_keyword or ours in parameters or (ours == "lease" and "changes" in parameters)
-    if keyword == "blocking":
-        fits = "reentrant" in parameters  # what makes a lock: permits, say, have a try of their own
-    return TypeError(f"{error}: use {instead}" if instead and fits else error)
+    needs, instead = KEYWORDS.get(keyword, ("nothing", ""))
+    known = {"", "lease", *parameters} if "changes" in parameters else {"", *parameters}
+    return TypeError(f"{error}: use {instead}" if needs in known else error)
 
 
 def missing(module: str, name: str, instead: str) -> AttributeError:
