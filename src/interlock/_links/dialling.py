@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 T = TypeVar("T")
+E = TypeVar("E", bound=BaseException)
 
 LEAST = 0.01
 """Seconds that an address has in any case."""
@@ -132,14 +133,19 @@ class Shared(Generic[T]):
 def answer_of(shared: Future[T], seconds: float) -> T:
     """Return the result of *shared*, or raise a copy of its error.
 
-    Whoever waits for the same keeps neither the frames of others nor what these refer to.
-
     Raises:
         TimeoutError: it is not there within *seconds*.
     """
     if (error := shared.exception(seconds)) is not None:
-        raise copy(error) from error.__cause__
+        raise copied(error)
     return shared.result()
+
+
+def copied(error: E) -> E:
+    """Return *error* for one more caller, who keeps neither others' frames nor what these refer to."""
+    again = copy(error)
+    again.__cause__ = error.__cause__
+    return again
 
 
 _resolving = Shared[list[str]]("interlock-resolver")

@@ -33,11 +33,10 @@ import weakref
 from collections import Counter
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import suppress
-from copy import copy
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core.model.foreign_text import safe
-from interlock._links.dialling import LEAST, Shared, answer_of
+from interlock._links.dialling import LEAST, Shared, answer_of, copied
 from interlock._links.endpoint import Address, Endpoint
 from interlock._links.replies import understood
 from interlock.errors import ServerUnavailableError
@@ -273,7 +272,7 @@ class SentinelEndpoint(Endpoint):
         except NotYet:
             if (failure := self._failure) is not None:
                 # A caller with less time than they have would never learn that it is a mistake.
-                raise copy(failure) from failure.__cause__
+                raise copied(failure) from failure.__cause__
             raise ServerUnavailableError(
                 f"no Sentinel of {self.where} answered in {timeout:.3g} s", transient=True
             ) from None
@@ -282,8 +281,7 @@ class SentinelEndpoint(Endpoint):
         try:
             answer = self.sentinels.look_up()
         except ServerUnavailableError as error:
-            self._failure = copy(error)
-            self._failure.__cause__ = error.__cause__
+            self._failure = copied(error)
             raise
         self._failure = None
         return answer

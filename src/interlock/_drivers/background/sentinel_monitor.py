@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from interlock._drivers.background.callbacks import report_aside
+from interlock._drivers.background.callbacks import outlived
 from interlock._links.connection import Connection
 from interlock._links.replies import understood
 from interlock._links.resp import pack
@@ -80,12 +80,9 @@ class SentinelMonitor:
             return
         while not self._closed:
             for node in self._sentinels.nodes:
-                try:
+                # If something is wrong with it, the commands of the client report that.
+                with outlived("the Sentinel monitor"), suppress(InterlockError):
                     self._listen(node)
-                except InterlockError:
-                    pass  # if something is wrong with it, the commands of the client report that
-                except Exception as error:  # noqa: BLE001 - the thread must outlive any surprise
-                    report_aside("the Sentinel monitor", error)
             if not self._closed:
                 time.sleep(PAUSE)
 
