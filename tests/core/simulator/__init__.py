@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 SHOWN = 60
 """How many events an error tells of."""
+RESENT = 0.2
+"""Seconds in which clients send again what a failover may have lost."""
 SKEW = 2.0
 """Seconds, at most, by which the clocks of two servers differ."""
 
@@ -99,6 +101,7 @@ class Simulator:
         self.random = self.timeline.random
         self.network = JudgedNetwork("server", self.timeline, self.latency, self._check)
         self.network.broken = set()
+        self._failed_over_at = -RESENT
         self.judge = self.network.judge = Judge(self)
         self.clients: list[Client] = []
         self.locks: dict[str, Lock] = {}
@@ -259,7 +262,13 @@ class Simulator:
                 pass
 
     def _fail_over(self, lag: float) -> None:
-        """In *lag* seconds go on with what the server has now, and with another clock."""
+        """In *lag* seconds go on with what the server has now, and with another clock.
+
+        Not just after another failover: what was sent again because of that is lost if this one
+        loses it, too. These are two accidents.
+        """
+        if self.now < self._failed_over_at + RESENT:
+            return
         network, server = self.network, self.network.server
         kept: Any = copy.deepcopy(server._keyspace)
         former, restore = server._now, self.judge.watcher.remember()
@@ -275,7 +284,10 @@ class Simulator:
                     entry.expires += shift
             server.replace(kept)
             network.generation += 1
+            self._failed_over_at = self.now
             self.timeline.note(network.where, f"is another one, {lag:.4f} s behind")
+            for client in self.clients:
+                client.missed = not client.subscriber.listens
             network.drop_subscribers()
             network.broken = {who for client in self.clients for who in client.senders()}
             there = network.view()

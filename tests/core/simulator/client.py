@@ -39,6 +39,7 @@ class Client:
         session: the state that its processes share.
         processes: all that were started in it.
         crashed: whether it is gone.
+        missed: whether it did not listen when another server took over.
     """
 
     def __init__(self, world: Simulator, name: str, client_id: str, options: Options) -> None:
@@ -47,7 +48,7 @@ class Client:
         drift = self.random.uniform(-DRIFT, DRIFT)
         self.clock = Clock(self.timeline, self.random.uniform(0, 1e6), drift)
         self.processes: list[Process] = []
-        self.crashed = False
+        self.crashed = self.missed = False
         self._paused_until, self._paused_last = 0.0, -1.0
         self._inbox: deque[Any] = deque()
         self._woken = self._busy = False
@@ -99,8 +100,8 @@ class Client:
         return self._paused_last + RESUMING_TAKES >= began
 
     def unaware(self) -> bool:
-        """Return whether it cannot know of a failover: it does not listen, and has sent nothing since."""
-        return not self.subscriber.listens and self.network.broken.issuperset(self.senders())
+        """Return whether it cannot know of the last failover: it has missed that, and sent nothing since."""
+        return self.missed and self.network.broken.issuperset(self.senders())
 
     def note(self, who: str, what: object) -> None:
         """Remember for the trace that *who* did *what*."""
