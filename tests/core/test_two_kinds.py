@@ -24,7 +24,7 @@ LEASE = 2.0
 def test_who_waited_for_another_kind_has_its_own(
     factory: str, side: str, redis_url: str, redis_client: redis.Redis, *, turned: bool
 ) -> None:
-    """It has a hold of its own kind on the server, which keeps all others out, and is renewed."""
+    """It looks in vain; then it has a hold of its own kind, which keeps all out, and is renewed."""
     kinds = (side, factory) if turned else (factory, side)
     with (
         interlock.connect(redis_url, lease=LEASE) as one,
@@ -33,6 +33,7 @@ def test_who_waited_for_another_kind_has_its_own(
     ):
         former, latter = make(one, kinds[0], NAME), make(other, kinds[1], NAME)
         former.acquire()
+        assert not latter.acquire(timeout=0.5)
         waiting = pool.submit(latter.acquire, timeout=20)
         wait_until(
             lambda: bool(redis_client.keys("interlock*queue:*")), 10, "it stands in its queue"

@@ -45,7 +45,7 @@ end
 -- side of who came in, or nil; and whether *me* did.
 local function advance(caller, open, me)
   local empty = free()
-  local side = not empty and redis.call('hget', lock, 'mode')
+  local side = not empty and (redis.call('hget', lock, 'mode') or 'write') -- or another kind of lock
   local full, size, came, mine = side == 'write', 8, nil, false
   while not full do
     local page = redis.call('zrange', queue, marks, marks + size - 1)
