@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from pkgutil import get_data
 from typing import TYPE_CHECKING, Any
 
 from interlock._core.model.effects import R, Script
-from interlock._core.scripts.source import sent
+from interlock._core.scripts.source import read, sent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +40,7 @@ def load(name: str, decode: Callable[[Any], R]) -> Script[R]:
 
 def text_of(path: str, *given: str) -> str:
     """Return the text of ``lua/<path>.lua`` with *given* for ``$1`` and so on, and its parts."""
-    text = _read(path)
+    text = read(path)
     for n, each in enumerate(given, 1):
         text = text.replace(f"${n}", each)
     return _INCLUDE.sub(lambda found: "".join(map(_part, _PART.finditer(found[1]))), text)
@@ -49,10 +48,3 @@ def text_of(path: str, *given: str) -> str:
 
 def _part(named: re.Match[str]) -> str:
     return text_of(f"parts/{named[1]}", *(named[2] or "").split(", "))
-
-
-def _read(path: str) -> str:
-    # Not from a file: the package may be in a zip archive.
-    text = get_data("interlock._core", f"lua/{path}.lua")
-    assert text is not None  # every loader of packages can read data
-    return text.decode()

@@ -20,7 +20,7 @@ from interlock._core.scripts.script import (
     seconds,
     text,
 )
-from interlock._core.scripts.source import around
+from interlock._core.scripts.source import bare
 from interlock.errors import WrongTypeError
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ GIVE: Final = load("lock_give", done)
 _QUERY: Final = load("lock_query", status)
 _FORCED_NOTE_WRITE = load("forced_note_write", done)
 _FORCED_NOTE_READ = load("forced_note_read", _note)
-_BEGIN, _END = around("once")
+_ONCE = bare("around/once")
 
 FREED: Final = 1
 """The answer for a lock that is free now."""
@@ -130,7 +130,7 @@ def forced_note_read(note: str) -> Eval[str | int | None]:
 
 @lru_cache(maxsize=64)
 def _remembering(script: Script[Any]) -> Script[Any]:
-    return Script(script.name, _BEGIN + script.text + _END, script.decode)
+    return Script(script.name, _ONCE.replace("SCRIPT()", script.text), script.decode)
 
 
 def remember(call: Eval[Any], request: str, keep: float) -> None:

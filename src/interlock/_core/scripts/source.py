@@ -12,7 +12,7 @@ The sources are written to be read: their headers give each key and argument a n
   ``MUTE`` tells whether it uses none.
 * Messages are sent by ``pcall``: a release does not fail because the server refuses to send them.
 * A server that refuses TIME in scripts tells its clock by the time to live of a key.
-* Comments are left out. The numbers of the lines stay: errors of the server name them.
+* Comments are left out.
 
 Source: "EVAL" in the documentation of Redis: all keys are in KEYS, and none is built by a script.
 """
@@ -31,21 +31,19 @@ _BINDING = re.compile(r"^local (\w+) = (KEYS\[\d+\])\n", re.MULTILINE)
 _NO_MESSAGE = "local function unsent() end "
 
 
-def around(name: str) -> tuple[str, str]:
-    """Return what ``lua/around/<name>.lua`` puts before a script and after it.
-
-    The text before it is one line: errors of the server name the lines of the script.
-    """
-    text = get_data("interlock._core", f"lua/around/{name}.lua")
+def read(path: str) -> str:
+    """Return the text of ``lua/<path>.lua``, also if the package is in a zip archive."""
+    text = get_data("interlock._core", f"lua/{path}.lua")
     assert text is not None  # every loader of packages can read data
-    before, after = (
-        [line.strip() for line in part.splitlines() if line and not line.startswith("--")]
-        for part in text.decode().split("-- script\n")
-    )
-    return "".join(f"{line} " for line in before if line), "".join(f"{line}\n" for line in after)
+    return text.decode()
 
 
-_CLOCK, _ = around("clock")
+def bare(path: str) -> str:
+    """Return the text of ``lua/<path>.lua`` without its comments."""
+    return _COMMENT.sub(r"\1", read(path)).lstrip()
+
+
+_CLOCK = bare("around/clock")
 
 
 def question(publish: str) -> str:

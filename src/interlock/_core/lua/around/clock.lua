@@ -21,4 +21,3 @@ local function clock()
   end
   return {string.format('%.0f', math.floor(now / 1000)), string.format('%.0f', now % 1000 * 1000)}
 end
--- script

@@ -14,7 +14,7 @@ if ttl then
   if type(before) == 'string' then return tonumber(before) end
 end
 local function breaks()
-  -- script
+  SCRIPT()
 end
 local answer = breaks()
 local number = tonumber(answer or 0)
