@@ -131,7 +131,7 @@ def _stored(server: redis.Redis) -> dict[bytes, bytes]:
 
     Left out are the cards of clients that hold or wait, and the notes of calls, which expire.
     """
-    notes = {*server.scan_iter("redisson_unlock_latch:*")}
+    notes = {*server.scan_iter("interlock_request:*")}
     assert all(server.ttl(note) > 0 for note in notes)
     keys = [key for key in server.scan_iter() if not is_card(key) and key not in notes]
     return {key: server.type(key) for key in keys}

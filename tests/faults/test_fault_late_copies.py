@@ -37,7 +37,7 @@ HELPS = (
         b"interlock_latch_ending:",
     ),
     *(b"interlock_election_leader:", b"interlock_semaphore_queue:"),
-    *(b"redisson_unlock_latch", b"redisson_lock_token"),
+    b"redisson_lock_token",
 )
 """Beginnings of keys of which nobody holds anything."""
 ENTRY = re.compile(rb"\{(?P<lock>.*)\}:(?P<reader>.*):rwlock_timeout:\d+")

@@ -147,7 +147,7 @@ def enter(scene: Stage, actor: Actor, block: Any) -> Callable[[], Any]:
 
 def kept(scene: Stage) -> set[str]:
     """Return the keys that are there, but for notes, which end by themselves."""
-    notes = ("redisson_unlock_latch", "interlock_latch_ending", "interlock_request")
+    notes = ("interlock_latch_ending", "interlock_request")
     return {key for key in scene.place.keys_left() if not key.startswith(notes)}
 
 

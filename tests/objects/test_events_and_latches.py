@@ -266,7 +266,7 @@ def test_what_is_left(scene: Stage, seen: redis.Redis, name: str) -> None:
     owner.do(latch.count_down)
     assert waiting.result(PROMPT) is True
     keys = own_keys(seen)
-    notes = ("redisson_unlock_latch", "interlock_latch_", "interlock_event:")
+    notes = ("interlock_request:", "interlock_latch_", "interlock_event:")
     assert all(each.startswith(notes) for each in keys)
     assert all(0 < seen.ttl(each) <= 64 for each in keys)
 

@@ -230,7 +230,7 @@ def test_a_key_of_another_type_for_other_objects(
             with pytest.raises(WrongTypeError, match=f"is a {value}"):
                 owner.do(call)
         assert seen.dump(key) == before
-        notes = "redisson_unlock_latch:"  # of a call's copies; it expires
+        notes = "interlock_request:"  # of a call's copies; it expires
         assert {left for left in scene.left() if not left.startswith(notes)} == {key}
         seen.delete(key)
 

@@ -154,16 +154,8 @@ election_news = partial(prefix_name, "interlock_election__news")
 
 
 def own_request(name: str, request: str) -> str:
-    """Return a key like that of `request_latch`, for objects that Redisson does not have."""
+    """Return the short-lived key that keeps the answer to *request*."""
     return f"{prefix_name('interlock_request', name)}:{request}"
-
-
-def request_latch(name: str, request: str) -> str:
-    """Return the short-lived key that keeps the answer to *request*.
-
-    Redisson has such a key for its own requests.
-    """
-    return f"{prefix_name('redisson_unlock_latch', name)}:{request}"
 
 
 GRANT = 3.0

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._core.model.names import event_channel, event_key, own_request
+from interlock._core.model.names import event_channel, event_key
 from interlock._core.objects.gate import Gate
 from interlock._core.scripts.gate import EVENT_CHANGE, EVENT_QUERY
 
@@ -26,7 +26,6 @@ class Event(Gate):
     changes, query = EVENT_CHANGE, EVENT_QUERY
     shown = False
     channel_of, key_of = staticmethod(event_channel), staticmethod(event_key)
-    request_of = staticmethod(own_request)  # Redisson has no such object
 
     def set(self) -> Carried[bool]:
         """Return the step that sets it; if it was not set, one message wakes all waiters."""
