@@ -67,7 +67,7 @@ MUTANTS = (
        Condition("free hexists lock holder 0", "false"), "plain"),
     _m("an acquire sets no lease", "L-12", "_core/lock_acquire",
        Call("pexpire", "redis.call('persist', $1)"), "plain", ("kill -9",), seconds=30),
-    _m("an inner release frees the lock", "L-3", "_core/parts/release",
+    _m("an inner release frees the lock", "L-3", "_core/parts/down",
        Condition("held depth 0", "$0 and depth ~= '1'"), "plain"),
     _m("a release wakes nobody", "L-4", "_core/parts/queue", _SILENT, "plain", seconds=30, lanes=1),
     _m("a renewal keeps what others hold", "L-2", "_core/lock_renew",

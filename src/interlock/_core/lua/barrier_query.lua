@@ -4,8 +4,7 @@
 -- Returns  {number of parties that wait, 1 when it is broken}
 -- Source   threading.Barrier.n_waiting and broken of Python 3.13
 
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- include: now
 if redis.call('zscore', waiting, '') or redis.call('zcount', waiting, '-inf', now) > 0 then
   return {0, 1}
 end

@@ -1,7 +1,7 @@
 -- card_write: replace or remove a client's card, which tells operators of its holds and waits.
 --
 -- KEYS     card, index?
--- ARGV     client, keep, field...
+-- ARGV     client, #keep, field...
 -- Returns  1
 local FIRST = 3
 
@@ -12,8 +12,7 @@ if #ARGV < FIRST then
   end
   return 1
 end
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- include: now
 redis.call('hset', card, 'written', now)
 for i = FIRST, #ARGV, 2 do
   redis.call('hset', card, ARGV[i], ARGV[i + 1])
@@ -21,9 +20,7 @@ end
 redis.call('pexpire', card, keep)
 if index then
   redis.call('zremrangebyscore', index, 0, now)
-  redis.call('zadd', index, now + tonumber(keep), client)
-  if redis.call('pttl', index) < tonumber(keep) then
-    redis.call('pexpire', index, keep)
-  end
+  redis.call('zadd', index, now + keep, client)
+  -- include: extend(index, keep)
 end
 return 1

@@ -1,7 +1,5 @@
 -- condition_wait: stand in a condition and release the lock, in one step.
 --
--- Repeated, it changes nothing. A copy that comes late finds a holder that is gone.
---
 -- KEYS     lock, condition, queue?
 -- ARGV     holder, channel, how, member
 -- Returns  {the server's time in microseconds, perhaps number and news as of lock_release}; nil when

@@ -3,7 +3,7 @@
 -- A copy finds its own announcement, and answers with that token, unless a larger one is asked for.
 --
 -- KEYS     lock, counter, leader, queue?
--- ARGV     lease, holder, channel, #unit, #floor, candidate, host, pid, news, deaf?, former?
+-- ARGV     #lease, holder, channel, #unit, #floor, candidate, host, pid, news, deaf?, former?
 -- Source   our own; the record of Kubernetes' leader election
 
 -- include: draw

@@ -5,20 +5,15 @@
 -- Returns  1
 -- Source   threading.Event.set and clear of Python 3.13
 
--- include: once
+-- include: once, event_state
 
-local state = redis.call('get', event) or 'clear'
-local word = string.match(state, '^%l+')
-if word ~= 'set' and word ~= 'clear' then
-  return redis.error_reply('WRONGTYPE this is not the state of an event')
-end
 redis.call('del', request) -- a full server refuses most writes, but only as the first one
 redis.call('set', request, number .. ' 1', 'px', ttl)
 if how == 'set' and word == 'clear' then
   redis.call('set', event, 'set ' .. client .. ':' .. number)
   redis.pcall(PUBLISH, channel, '1')
 elseif how == 'clear' and word == 'set' then
-  redis.call('set', event, 'clear ' .. string.match(state, '%S+$'), 'px', kept)
+  redis.call('set', event, 'clear ' .. mark, 'px', kept)
 end
 if how == 'set' and idle ~= '0' then
   redis.call('pexpire', event, idle)

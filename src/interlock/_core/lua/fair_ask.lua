@@ -15,8 +15,7 @@
 -- Returns  nil when held; {milliseconds until it must ask again, 1} when in the queue; else {what
 --          is left of the other's lease in milliseconds (-1: never ends, -2: the lock is free and
 --          others are first), 0}
--- Source   RedissonFairLock.tryLockInnerAsync, Redisson 4.7.0, with the server's clock in place of
---          the client's
+-- Source   RedissonFairLock.tryLockInnerAsync
 -- Wire     the hash, the list and the zset; "0" to a waiter that is first now because those
 --          before it are gone
 -- A waiter with a longer wait than ours takes more off the deadlines behind it. How much cannot be

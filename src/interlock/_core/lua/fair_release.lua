@@ -1,25 +1,17 @@
 -- fair_release: go down to *depth*; at 0 free the lock, or leave the queue.
 --
 -- If the lock is free then, the next waiter is told. A waiter that leaves from behind the first one
--- tells nobody. Repeated, it changes nothing. fair_ask tells how the waiters behind move up.
+-- tells nobody. fair_ask tells how the waiters behind move up.
 --
 -- KEYS     lock, queue, timeouts
 -- ARGV     holder, depth, #wait, channel
 -- Returns  1 when it held the lock; 0 when it only stood in the queue; nil when neither (a deadline
 --          without a place in the list is removed; nothing else changed)
--- Source   RedissonFairLock.unlockInnerAsync, acquireFailedAsync and forceUnlockAsync, Redisson
---          4.7.0, with the server's clock in place of the client's
--- Wire     the hash, the list and the zset; "0" to the next waiter when the lock is free; this
---          code is our own
+-- Source   RedissonFairLock.unlockInnerAsync, acquireFailedAsync and forceUnlockAsync
+-- Wire     the hash, the list and the zset; "0" to the next waiter when the lock is free
 
-local held = redis.call('hexists', lock, holder) == 1
-if depth ~= '0' then
-  if held then
-    redis.call('hdel', lock, '') -- a full server refuses HSET, but only as the first write
-    redis.call('hset', lock, holder, depth)
-  end
-  return held and 1 or nil
-end
+-- include: down
+
 local head = redis.call('lindex', queue, 0)
 if held and not head then
   redis.call('del', lock, timeouts)

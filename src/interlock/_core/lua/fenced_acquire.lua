@@ -1,14 +1,12 @@
 -- fenced_acquire: reach *depth* on a free or own lock and draw a token when it was free.
 --
--- A re-entry, or the same script sent again, keeps the token of the first entry: nobody else draws
--- one meanwhile. A depth above 1 does not take the lock again if it was lost meanwhile.
+-- A re-entry, or a copy, keeps the token of the first entry: nobody else draws one meanwhile.
 --
 -- KEYS     lock, counter
 -- ARGV     lease, holder, depth, #floor, #unit
 -- Returns  {token, source} when held, where source tells what the token follows: 'epoch', 'clock'
 --          (microseconds; the node tells no epoch) or 'counter'; else as lock_acquire
--- Source   RFencedLock.tryLockAndGetToken, Redisson 4.7.0, which draws a new token for each
---          re-entry too
+-- Source   RFencedLock.tryLockAndGetToken, which draws a new token for each re-entry too
 -- Wire     the hash, its TTL, and the counter
 
 -- include: draw

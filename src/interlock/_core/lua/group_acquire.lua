@@ -3,19 +3,15 @@
 -- A field of another holder is free once its time is over. Taking the field removes that holder's
 -- time and depth. The TTL of the group is that of its longest hold, so an unused group expires.
 --
--- A depth above 1 is a re-entry: it does not take a lost field again.
---
 -- KEYS     group
 -- ARGV     #lease, holder, #depth, field...
 -- Returns  nil when held; else the milliseconds until the last of the others' fields ends (-2: a
 --          re-entry found a field lost)
--- Source   RedissonFasterMultiLock.tryLockInnerAsync, Redisson 4.7.0,
---          with the server's clock in place of the client's
+-- Source   RedissonFasterMultiLock.tryLockInnerAsync
 -- Wire     the hash and its TTL
 local FIRST = 4
 
-local clock = redis.call('time')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- include: now
 
 local function expiry(field, owner)
   return tonumber(redis.call('hget', group, field .. ':' .. owner .. ':expire_time') or 0)
@@ -48,7 +44,5 @@ for i = FIRST, #ARGV do
   redis.call('hset', group, field, holder, mine .. ':expire_time', expires,
     mine .. ':lock_count', depth)
 end
-if redis.call('pttl', group) < lease then
-  redis.call('pexpire', group, lease)
-end
+-- include: extend(group, lease)
 return nil

@@ -4,10 +4,9 @@
 -- ARGV     field...
 -- Returns  {milliseconds until the last of them ends (-2: none is locked), holder, depth, holder,
 --          depth, ...}; the depth is 0 for a holder that does not hold all of them
--- Source   RedissonFasterMultiLock.isLocked and getHoldCount, Redisson 4.7.0
+-- Source   RedissonFasterMultiLock.isLocked and getHoldCount
 
-local clock = redis.call('time')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- include: now
 
 local left, order, held, depths = -2, {}, {}, {}
 for i = 1, #ARGV do

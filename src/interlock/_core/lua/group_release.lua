@@ -7,7 +7,7 @@
 -- ARGV     holder, depth, channel, how, field...
 -- Returns  1 when it held all of them, or some if it is released by force; 0 when some; nil when none
 --          (what it held is at *depth* then)
--- Source   RedissonFasterMultiLock.unlockInnerAsync and forceUnlockAsync, Redisson 4.7.0
+-- Source   RedissonFasterMultiLock.unlockInnerAsync and forceUnlockAsync
 -- Wire     the hash, and "0" on the channel when fields are freed
 local FIRST = 5
 

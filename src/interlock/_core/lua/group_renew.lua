@@ -1,18 +1,16 @@
 -- group_renew: renew the fields for each holder that still holds all of them.
 --
--- A key of another type is a lost lock: hence pcall. A time that is not a number counts as 0.
+-- A time that is not a number counts as 0.
 --
 -- KEYS     group
 -- ARGV     #lease, #count, words...
 -- Returns  a list: 1 for a holder whose fields are kept, 0 for one that has lost one
--- Source   FastMultilockTask (the watchdog), Redisson 4.7.0; never shortens anything
+-- Source   FastMultilockTask (the watchdog)
 -- Wire     the times of the fields and the TTL
 local FIRST = 3
 
-local clock = redis.call('time')
-local expires = clock[1] * 1000 + math.floor(clock[2] / 1000) + lease
-
-local kept = {}
+-- include: now
+local expires, kept = now + lease, {}
 for i = 1, count do
   local holder = ARGV[FIRST + i - 1]
   kept[i] = 1
@@ -29,9 +27,7 @@ for i = 1, count do
         redis.call('hset', group, name, string.format('%.0f', expires))
       end
     end
-    if redis.call('pttl', group) < lease then
-      redis.call('pexpire', group, lease)
-    end
+    -- include: extend(group, lease)
   end
 end
 return kept

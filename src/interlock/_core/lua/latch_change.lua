@@ -8,16 +8,14 @@
 -- Returns  to make or delete it: 1 when done, else 0. Else the count that it was set up with, now or
 --          before; if that is not known because another program has set the count, what is left of
 --          it, below 0; 0 when nobody has set it
--- Source   RCountDownLatch.trySetCount, countDown and delete, Redisson 4.7.0
+-- Source   RCountDownLatch.trySetCount, countDown and delete
 -- Wire     the count, which is removed at 0. On the channel "0" when it opens, "1" when it is set or
 --          deleted; the total is ours alone
 
 -- include: once
 
 local left, known = redis.call('get', latch), total and redis.call('get', total)
-if not tonumber(left or 0) or not tonumber(known or 0) then
-  return redis.error_reply('WRONGTYPE this is not the count of a latch')
-end
+-- include: number(left, the count of a latch), number(known, the count of a latch)
 redis.call('del', request) -- a full server refuses most writes, but only as the first one
 local sets = not left and count ~= '' and (how == 'make' or total and not known)
 if sets then

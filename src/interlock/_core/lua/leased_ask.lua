@@ -1,10 +1,9 @@
 -- leased_ask: take permits of Redisson's leased semaphore, or stand in the queue: in order.
 --
 -- KEYS     semaphore, permits, queue?
--- ARGV     #lease, holder, channel, #named, #idle, stands?, deaf?, former?
+-- ARGV     #lease, holder, channel, #named, idle, stands?, deaf?, former?
 -- Returns  as limited_ask
--- Source   RPermitExpirableSemaphore.tryAcquire, Redisson 4.7.0, with the server's clock
---          in place of the client's
+-- Source   RPermitExpirableSemaphore.tryAcquire
 -- Wire     the number and the zset
 
 -- include: front, leased, permits, permits_ask

@@ -5,16 +5,15 @@
 -- KEYS     semaphore, request, permits
 -- ARGV     number, ttl, how, all, idle, channel
 -- Returns  1 when done, 0 when there was one to make, or none to delete
--- Source   RPermitExpirableSemaphore.trySetPermits, setPermits, addPermits and delete, Redisson 4.7.0
+-- Source   RPermitExpirableSemaphore.trySetPermits, setPermits, addPermits and delete
 -- Wire     the number and the zset; on the channel the new sum, or how many were added
 
 -- include: once
 
 local done, tells = 1, false
 local free = redis.call('get', semaphore)
-if not tonumber(free or 0) then
-  return redis.error_reply('WRONGTYPE this is not a number of permits')
-elseif how == 'delete' then
+-- include: number(free, a number of permits)
+if how == 'delete' then
   done = redis.call('del', semaphore, permits) > 0 and 1 or 0
 elseif how == 'add' then
   redis.call('incrby', semaphore, all)

@@ -4,17 +4,12 @@
 -- KEYS     semaphore, permits
 -- ARGV     named, idle, channel
 -- Returns  {free, held}
--- Source   RPermitExpirableSemaphore.availablePermits, acquiredPermits and getPermits,
---          Redisson 4.7.0
+-- Source   RPermitExpirableSemaphore.availablePermits, acquiredPermits and getPermits
 -- Wire     the number and the zset; on the channel the new number when expired permits came back,
 --          and the sum when the number was set
 
 local free = redis.call('get', semaphore)
-if not tonumber(free or 0) then
-  return redis.error_reply('WRONGTYPE this is not a number of permits')
-end
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- include: number(free, a number of permits), now
 local expired = redis.call('zremrangebyscore', permits, 0, now)
 local held = redis.call('zcard', permits)
 if not free and named ~= '' then

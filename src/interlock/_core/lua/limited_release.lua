@@ -1,7 +1,5 @@
 -- limited_release: give back permits and a place, and let in the first of the queue if they fit.
 --
--- It is also how a waiter gives up. Repeated, it changes nothing.
---
 -- KEYS     permits, queue?
 -- ARGV     holder, channel, how?
 -- Returns  as read_release

@@ -1,12 +1,10 @@
 -- lock_acquire: reach *depth* on a free or own lock, or learn how long its holder may keep it.
 --
--- A depth above 1 is a re-entry: it does not take the lock again if it was lost meanwhile.
---
 -- KEYS     lock
 -- ARGV     lease, holder, depth
 -- Returns  nil when held; else what is left of the other's lease, milliseconds (-1: never ends, -2:
 --          a re-entry found no lock)
--- Source   RLock.tryLock, Redisson 4.7.0
+-- Source   RLock.tryLock
 -- Wire     the hash and its TTL
 
 local free = depth == '1' and redis.call('exists', lock) == 0

@@ -1,10 +1,7 @@
 -- lock_ask: hold a free lock, or find out that it is held already; else stand in its queue.
 --
--- Who stands in the queue and finds the lock free gives it to the first. A newcomer only joins: the
--- lock may be left to Java for a moment.
---
 -- KEYS     lock, queue?
--- ARGV     lease, holder, channel, deaf?, former?
+-- ARGV     #lease, holder, channel, deaf?, former?
 -- Returns  {token, source}, both "" without tokens, when held; else what is left of the other's
 --          lease in milliseconds (-2: none), the server's time in microseconds, the queue's length,
 --          0, the number of a hold of its client that was granted the lock over 0.1 s ago, or "",

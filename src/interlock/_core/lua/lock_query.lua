@@ -2,7 +2,7 @@
 --
 -- KEYS     lock
 -- Returns  {PTTL, milliseconds (-1: never ends, -2: not locked), holder, depth, holder, depth, ...}
--- Source   RLock.isLocked, getHoldCount and remainTimeToLive, Redisson 4.7.0
+-- Source   RLock.isLocked, getHoldCount and remainTimeToLive
 
 local answer = redis.call('hgetall', lock)
 table.insert(answer, 1, redis.call('pttl', lock))

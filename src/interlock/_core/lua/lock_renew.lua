@@ -1,11 +1,9 @@
 -- lock_renew: keep many locks for another lease, each only if its holder still holds it.
 --
--- A key of another type is a lost lock. The other locks are still renewed: hence pcall.
---
 -- KEYS     lock...
 -- ARGV     lease, holder...
 -- Returns  a list: 1 for a lock that is kept, 0 for one that is lost
--- Source   LockTask (the watchdog), Redisson 4.7.0; never shortens a TTL
+-- Source   LockTask (the watchdog)
 -- Wire     the TTL
 
 local kept = {}

@@ -4,17 +4,16 @@
 -- ARGV     lease, holder...
 -- Returns  nil when all are held; else what is left of the lease of the first that is not free,
 --          milliseconds (-1: never ends)
--- Source   RedissonMultiLock, Redisson 4.7.0, which takes one lock after the other
+-- Source   RedissonMultiLock, which takes one lock after the other
 -- Wire     the hashes and their TTLs, as of lock_acquire
 
-local names = {}
-for i, each in ipairs(KEYS) do
+local names = {unpack(KEYS)}
+for i, each in ipairs(names) do
   lock = each
   if redis.call('exists', lock) == 1 then
     redis.call('hexists', lock, ARGV[i + 1]) -- fails if it is no lock
     return redis.call('pttl', lock)
   end
-  names[i] = each
 end
 for i, each in ipairs(names) do
   lock = each

@@ -6,14 +6,10 @@
 -- ARGV     told...
 -- Returns  a list: 1 for a lock that is freed, 0 for one that this holder does not hold, 2 for one
 --          that is left alone
--- Source   RedissonMultiLock, Redisson 4.7.0
+-- Source   RedissonMultiLock
 -- Wire     the hashes, and "0" on the channel of each lock that is freed
 
-local names, answers = {}, {}
-for i, each in ipairs(KEYS) do
-  names[i] = each
-end
-local count = #ARGV / 2
+local names, answers, count = {unpack(KEYS)}, {}, #ARGV / 2
 for i = 1, count do
   local awaited = true
   if names[count + i] then

@@ -1,22 +1,16 @@
 -- permits_renew: renew the permits of many holders, of each only if all its permits are still held.
 --
--- A key of another type is a lost permit. The other permits are still renewed: hence pcall.
---
--- A server that is out of memory refuses ZADD, but only as a script's first write. So a ZREM of a
--- member that never exists comes first.
---
 -- KEYS     leases...
 -- ARGV     #lease, #idle, ids...
 -- Returns  a list: 1 for a holder that keeps its permits, 0 for one that has lost them
--- Source   RPermitExpirableSemaphore.updateLeaseTime, Redisson 4.7.0; never shortens a lease
+-- Source   RPermitExpirableSemaphore.updateLeaseTime
 -- Wire     the scores, and the TTL of the keys
 
 local function raw(digits)
   return (string.gsub(digits, '%x%x', function(byte) return string.char(tonumber(byte, 16)) end))
 end
 
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- include: now
 local KEEP = 10000 -- milliseconds that a limit outlasts its permits, as in limited
 local kept = {}
 local holders = #ARGV - 2
@@ -33,7 +27,7 @@ for i = 1, holders do
     end
   end
   if held == 1 then
-    redis.call('zrem', leases, '')
+    redis.call('zrem', leases, '') -- a full server refuses ZADD, but only as the first write
     for _, member in ipairs(members) do
       redis.call('zadd', leases, 'gt', now + lease, member)
     end

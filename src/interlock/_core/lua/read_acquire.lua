@@ -1,11 +1,9 @@
 -- read_acquire: come in as a reader, if nobody waits; or reach *depth* as one who is in.
 --
--- A depth above 1 is a re-entry: it does not come in again if the lock was lost meanwhile.
---
 -- KEYS     lock, entry, queue?
 -- ARGV     #lease, holder, depth, written?
 -- Returns  nil when held; else what is left of the others' lease, milliseconds (-2: nobody is in)
--- Source   RedissonReadLock.tryLockInnerAsync, Redisson 4.7.0; our readers wait behind our writers
+-- Source   RedissonReadLock.tryLockInnerAsync; our readers wait behind our writers
 -- Wire     the hash, the entry and their TTLs
 
 local mode, held, writes = unpack(redis.call('hmget', lock, 'mode', holder, written))

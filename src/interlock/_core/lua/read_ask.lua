@@ -1,7 +1,5 @@
 -- read_ask: come in as a reader, or find out that somebody writes; else stand in the queue.
 --
--- Who stands there and finds the lock free lets in the first. A newcomer only joins.
---
 -- KEYS     lock, entry, coming?, queue?, other...
 -- ARGV     #lease, holder, channel, deaf?, former?, written?, reader...
 -- Returns  as lock_ask; when it was refused and stood there already, readers and their depths follow

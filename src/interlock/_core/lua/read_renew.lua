@@ -3,7 +3,7 @@
 -- KEYS     lock, entry...
 -- ARGV     #lease, holder...
 -- Returns  a list: 1 for a reader that is kept, 0 for one that is lost
--- Source   ReadLockTask (the watchdog), Redisson 4.7.0; never shortens a TTL
+-- Source   ReadLockTask (the watchdog)
 -- Wire     the entries and the TTLs
 local queue = KEYS[200]
 local kept = {}
@@ -18,9 +18,7 @@ for i = 2, #ARGV do
     if redis.call('pttl', entry) < lease then
       redis.call('set', entry, '1', 'px', lease)
     end
-    if redis.call('pttl', lock) < lease then
-      redis.call('pexpire', lock, lease)
-    end
+    -- include: extend(lock, lease)
     if queue then
       redis.call('zrem', queue, holder, holder .. '?')
     end

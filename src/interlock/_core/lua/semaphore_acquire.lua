@@ -7,7 +7,7 @@
 -- Returns  how many are free now, when taken; else {-1, the free ones (nil: no semaphore), all (nil:
 --          not known)}, and the same with the number of free ones in front when taken, if *how* is
 --          "tell"
--- Source   RSemaphore.tryAcquire, drainPermits and availablePermits, Redisson 4.7.0
+-- Source   RSemaphore.tryAcquire, drainPermits and availablePermits
 -- Wire     the number, and the same on the channel when it is made; all else is ours alone
 
 local last = redis.call('get', request)
@@ -19,17 +19,10 @@ if last and string.sub(last, 1, 12) >= number then
   local now_free = tonumber(redis.call('get', semaphore) or '') or 0
   return taken == permits and now_free or {-1, false, false}
 end
-local free, made = redis.call('get', semaphore), false
-if not free and named ~= '' then
-  redis.call('set', semaphore, named)
-  if total then
-    redis.call('set', total, named)
-  end
-  free, made = named, true
-end
-if not tonumber(free or 0) then
-  return redis.error_reply('WRONGTYPE this is not a number of permits')
-end
+local free = redis.call('get', semaphore)
+
+-- include: number(free, a number of permits), make
+
 local wanted = permits == 'all' and (free or '0') or permits
 local left = (free or 0) - wanted
 if left >= 0 and permits ~= '0' then

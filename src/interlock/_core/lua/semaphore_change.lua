@@ -5,7 +5,7 @@
 -- ARGV     number, ttl, how, permits, idle, channel, named
 -- Returns  1 when done; 0 when there was one to make, none to delete or to give back to, or the total
 --          to change is not known
--- Source   RSemaphore.release, releaseIfExists, addPermits, trySetPermits and delete, Redisson 4.7.0;
+-- Source   RSemaphore.release, releaseIfExists, addPermits, trySetPermits and delete;
 --          to set is our own, and RPermitExpirableSemaphore.setPermits does the same for leases
 -- Wire     the number, whose TTL stays, and its new value on the channel if it changed and is not
 --          negative: Java's listener fails on that; the total is ours alone
@@ -18,9 +18,7 @@ elseif string.sub(last, 1, 12) >= number then
 end
 local free = redis.call('get', semaphore)
 local known = total and (how == 'set' or how == 'add') and redis.call('get', total)
-if not tonumber(free or 0) or not tonumber(known or 0) then
-  return redis.error_reply('WRONGTYPE this is not a number of permits')
-end
+-- include: number(free, a number of permits), number(known, a number of permits)
 redis.call('del', request) -- a full server refuses most writes, but only as the first one
 
 if how == 'make' or how == 'set' then
@@ -28,14 +26,10 @@ if how == 'make' or how == 'set' then
 elseif how == 'undo' or how == 'delete' then
   named = ''
 end
-local made, done, more = not free and named ~= '', 1, '0'
-if made then
-  redis.call('set', semaphore, named)
-  if total then
-    redis.call('set', total, named)
-  end
-  free = named
-end
+
+-- include: make
+
+local done, more = 1, '0'
 if how == 'make' then
   done = made and 1 or 0
 elseif how == 'delete' then

@@ -1,11 +1,9 @@
 -- write_acquire: come in as the writer, if nobody is in; or reach *depth* as the one who is.
 --
--- A depth above 1 is a re-entry: it does not come in again if the lock was lost meanwhile.
---
 -- KEYS     lock
 -- ARGV     #lease, holder, depth
 -- Returns  nil when held; else what is left of the others' lease, milliseconds (-2: nobody is in)
--- Source   RedissonWriteLock.tryLockInnerAsync, Redisson 4.7.0, without adding up leases
+-- Source   RedissonWriteLock.tryLockInnerAsync, without adding up leases
 -- Wire     the hash and its TTL
 
 local left = redis.call('pttl', lock)

@@ -2,9 +2,7 @@
 local member = holder .. deaf
 local function take()
   redis.call('hset', lock, holder, '1')
-  if redis.call('pttl', lock) < tonumber(lease) then
-    redis.call('pexpire', lock, lease)
-  end
+  -- include: extend(lock, lease)
   if draw then
     return {draw(true)}
   end

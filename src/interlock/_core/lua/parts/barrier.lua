@@ -3,8 +3,7 @@
 --
 -- A party arrives under a number that is never used again. So nothing tells generations apart: what
 -- has ended is noted, and each script reads that first.
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- include: now
 local HOUR = 3600000 -- milliseconds that a broken barrier is remembered after its last use
 
 -- Note that *party* passed with *index*, or did not pass.

@@ -31,10 +31,7 @@ local function fits(one)
   if named and not free then
     free = redis.call('incrby', semaphore, named - redis.call('zcard', permits))
   end
-  if idle and idle > 0 then -- a release knows of none
-    redis.call('pexpire', semaphore, idle)
-    redis.call('pexpire', permits, idle)
-  end
+  -- include: idle(semaphore, permits)
   free = tonumber(free or 0) or redis.call('zcard', semaphore) -- which raises: it is no number
   return free >= #read(one)
 end

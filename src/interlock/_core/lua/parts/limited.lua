@@ -24,9 +24,7 @@ local function announce() end
 
 -- The zset outlasts them, so that whoever looks finds who did not give them back in time.
 local function outlast(lease)
-  if redis.call('pttl', permits) < lease + KEEP then
-    redis.call('pexpire', permits, lease + KEEP)
-  end
+  -- include: extend(permits, lease + KEEP)
 end
 
 -- Return the client of the permit *id*, and how a client is called there. Of a permit with a lease of

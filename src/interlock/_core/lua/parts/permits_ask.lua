@@ -1,8 +1,5 @@
 -- permits_ask (part): take permits, or find out that they are held already; else stand in the queue,
 -- if that is what the holder wants.
---
--- Who stands in the queue and finds enough lets in the first. A newcomer only joins: permits may be
--- left to Java for a moment.
 local member = holder .. deaf
 local function have()
   take(holder, lease)

@@ -1,10 +1,6 @@
 -- release (part): go down to *depth*; at 0 the first in the queue holds the lock, or it is free.
-local held = redis.call('hexists', lock, holder) == 1
-if held and depth ~= '0' then
-  redis.call('hdel', lock, '') -- a full server refuses HSET, but only as the first write
-  redis.call('hset', lock, holder, depth)
-  return 1
-end
+-- include: down
+
 -- It stands in front, as a rule, and the next one behind it.
 local two = queue and redis.call('zrange', queue, '0', '1', 'withscores') or {}
 if not two[1] then

@@ -2,9 +2,7 @@
 local member = holder .. deaf
 local function take(side)
   redis.call('hset', lock, 'mode', side, holder, '1')
-  if redis.call('pttl', lock) < lease then
-    redis.call('pexpire', lock, lease)
-  end
+  -- include: extend(lock, lease)
   if entry and redis.call('pttl', entry) < lease then
     redis.call('set', entry, '1', 'px', lease)
   end
