@@ -21,28 +21,11 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-Lanes = tuple[int, int, int, int]
-
-REDISSON_KEY: Final[Lanes] = (
-    0x9E3779B97F4A7C15,
-    0xF39CC0605CEDC834,
-    0x1082276BF3A27251,
-    0xF86C6A11D0C18E95,
-)
+_KEY: Final = (0x9E3779B97F4A7C15, 0xF39CC0605CEDC834, 0x1082276BF3A27251, 0xF86C6A11D0C18E95)
 _MASK: Final = 0xFFFFFFFFFFFFFFFF
 _LOW: Final = 0xFFFFFFFF
-_MUL0: Final[Lanes] = (
-    0xDBE6D5D5FE4CCE2F,
-    0xA4093822299F31D0,
-    0x13198A2E03707344,
-    0x243F6A8885A308D3,
-)
-_MUL1: Final[Lanes] = (
-    0x3BD39E10CB0EF593,
-    0xC0ACF169B5F18A8C,
-    0xBE5466CF34E90C6C,
-    0x452821E638D01377,
-)
+_MUL0: Final = (0xDBE6D5D5FE4CCE2F, 0xA4093822299F31D0, 0x13198A2E03707344, 0x243F6A8885A308D3)
+_MUL1: Final = (0x3BD39E10CB0EF593, 0xC0ACF169B5F18A8C, 0xBE5466CF34E90C6C, 0x452821E638D01377)
 _WORDS: Final = struct.Struct("<2Q")
 _PACKET: Final = struct.Struct("<4Q")
 _ZIPPER: Final = operator.itemgetter(3, 12, 2, 5, 14, 1, 15, 0, 11, 4, 10, 13, 9, 6, 8, 7)
@@ -55,13 +38,12 @@ def field(value: str) -> str:
 
     Base64 without its padding.
     """
-    first, second = hash128(value.encode(), REDISSON_KEY)
-    return base64.b64encode(struct.pack(">QQ", first, second)).decode().rstrip("=")
+    return base64.b64encode(struct.pack(">QQ", *_hash128(value.encode()))).decode().rstrip("=")
 
 
-def hash128(data: bytes, key: Lanes) -> tuple[int, int]:
-    """Return the 128 bits of *data* under *key*, as two numbers, the lower one first."""
-    state = _State(key)
+def _hash128(data: bytes) -> tuple[int, int]:
+    """Return the 128 bits of *data* as two numbers, the lower one first."""
+    state = _State()
     whole = len(data) - len(data) % _PACKET.size
     for packet in _PACKET.iter_unpack(data[:whole]):
         state.update(packet)
@@ -83,11 +65,10 @@ def _swap_halves(word: int) -> int:
 class _State:
     """Four lanes of four words each."""
 
-    def __init__(self, key: Lanes) -> None:
-        self.mul0: list[int] = list(_MUL0)
-        self.mul1: list[int] = list(_MUL1)
-        self.v0 = [mul ^ word for mul, word in zip(_MUL0, key, strict=True)]
-        self.v1 = [mul ^ _swap_halves(word) for mul, word in zip(_MUL1, key, strict=True)]
+    def __init__(self) -> None:
+        self.mul0, self.mul1 = list(_MUL0), list(_MUL1)
+        self.v0 = [mul ^ word for mul, word in zip(_MUL0, _KEY, strict=True)]
+        self.v1 = [mul ^ _swap_halves(word) for mul, word in zip(_MUL1, _KEY, strict=True)]
 
     def update(self, packet: Sequence[int]) -> None:
         """Take in 32 bytes."""
