@@ -30,7 +30,7 @@ from tests.support.servers import RedisServer
 from interlock._core import scripts
 from interlock._core.model import names
 from interlock._core.model.effects import Eval, Script
-from interlock._core.scripts.loader import Variants
+from interlock._core.scripts.source import Variants
 from interlock._drivers.wrong_type import types_of
 from interlock._links.connection import Connection
 from interlock._links.endpoint import Endpoint

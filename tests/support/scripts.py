@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from importlib import resources
 
-from interlock._core.scripts import loader
-from interlock._core.scripts.source import MESSAGES, sent
+from interlock._core.scripts.source import MESSAGES, sent, text_of
 
 LUA = resources.files("interlock._core").joinpath("lua")
 
 
 TEXTS = {
-    path.name.removesuffix(".lua"): loader.text_of(path.name.removesuffix(".lua"))
+    path.name.removesuffix(".lua"): text_of(path.name.removesuffix(".lua"))
     for path in sorted(LUA.iterdir(), key=str)
     if path.name.endswith(".lua")
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._core.model.effects import Eval, Script
-from interlock._core.scripts.script import ReplyShapeError, many, number, text
+from interlock._core.scripts.replies import ReplyShapeError, many, number, text
 
 if TYPE_CHECKING:
     from interlock.errors import WrongTypeError

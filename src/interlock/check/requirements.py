@@ -14,7 +14,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from interlock._core.insight.card import index_of
-from interlock._core.scripts import loader
+from interlock._core.scripts.source import text_of
 from interlock.errors import ConfigError
 from interlock.inspection.kinds import KINDS
 from interlock.options import Options, check_name
@@ -58,7 +58,7 @@ def objects() -> dict[str, tuple[str, ...]]:
 def _called(script: str) -> frozenset[str]:
     """Return the commands that *script* calls; PUBLISH, which has two names, is not among them."""
     own = _INSPECTION.joinpath(f"{script}.lua")
-    text = own.read_text(encoding="utf-8") if own.is_file() else loader.text_of(script)
+    text = own.read_text(encoding="utf-8") if own.is_file() else text_of(script)
     return frozenset(_CALL.findall(_COMMENT.sub("", text))) - OPTIONAL
 
 

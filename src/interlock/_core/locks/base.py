@@ -302,8 +302,9 @@ class Lock:
     def renewing(self, group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
         """Return the script that keeps *group* for *lease* seconds; its first hold is of this lock."""
         if len(group) > 1:
-            keys, holders = [hold.lock.key for hold in group], [hold.holder for hold in group]
-            return scripts.lock_renew(keys, lease, holders)
+            holders = (hold.holder for hold in group)
+            keys = tuple([hold.lock.key for hold in group])
+            return Eval(scripts.RENEW, keys, (milliseconds(lease), *holders))
         which = "renew", lease
         form = self._forms.get(which) or self._keep(which, self._renewing(lease))
         return form.of(group[0])
@@ -318,7 +319,7 @@ class Lock:
 
     def state(self) -> Eval[LockStatus]:
         """Return the script that tells who holds it."""
-        return scripts.lock_query(self.key)
+        return Eval(scripts.QUERY, (self.key,), ())
 
     def query(self) -> Eval[LockStatus]:
         """Return the script that tells who keeps others from it, to be answered at once."""

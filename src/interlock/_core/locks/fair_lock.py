@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 from interlock._core.locks.base import Lock
 from interlock._core.model.effects import Eval, Listen, Op, Wait
 from interlock._core.model.forms import HOLE, Form
-from interlock._core.model.names import waiter_channel
+from interlock._core.model.names import fair_queue, fair_timeouts
 from interlock._core.queue.places import DEAF, POLL, Line, Place
-from interlock._core.scripts.fair_lock import FAIR_ASK, FAIR_RELEASE, Queued, fair_keys
+from interlock._core.scripts.fair_lock import FAIR_ASK, FAIR_RELEASE, Queued
 from interlock._core.scripts.locks import Grant, milliseconds
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Turn(Line):
 
     def __init__(self, session: Session, lock: Lock, hold: Hold) -> None:
         super().__init__(session, lock)
-        self.channels = (waiter_channel(lock.channel, hold.holder),)
+        self.channels = (f"{lock.channel}:{hold.holder}",)
         self.look_at = 0.0
         self.waiters[hold] = None
 
@@ -55,7 +55,8 @@ class FairLock(Lock):
     queues = False
 
     def __init__(self, session: Session, name: str, key: str, *, reentrant: bool = True) -> None:
-        self._keys, self._silence = fair_keys(key), milliseconds(session.options.fair_wait)
+        self._keys = key, fair_queue(key), fair_timeouts(key)
+        self._silence = milliseconds(session.options.fair_wait)
         super().__init__(session, name, key, reentrant=reentrant)
         self.queue = ""  # that of the plain lock
 

@@ -9,17 +9,18 @@ from interlock._core.locks.fair_lock import FairLock
 from interlock._core.locks.fenced_lock import FencedLock
 from interlock._core.locks.read_write_lock import ReadLock
 from interlock._core.locks.release import break_holds, break_one
-from interlock._core.model.names import limited_permits
+from interlock._core.model.effects import Eval
+from interlock._core.model.names import limited_permits, lock_channel
 from interlock._core.objects.election import Election
 from interlock._core.objects.number import LeasedNumber
 from interlock._core.objects.permits import LeasedPermits, LimitedPermits
-from interlock._core.scripts.group_lock import group_break
+from interlock._core.scripts.group_lock import GROUP_RELEASE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-    from interlock._core.model.effects import Eval, Op
+    from interlock._core.model.effects import Op
     from interlock._core.upkeep.session import Session
 
     Break: TypeAlias = Callable[[Session, str, str, str], Op[bool]]
@@ -62,7 +63,7 @@ def _by_call(
 
 
 def _group(session: Session, key: str, holder: str) -> Eval[Any]:
-    return group_break(key, holder, session.publish)
+    return Eval(GROUP_RELEASE[session.publish], (key,), (holder, 0, lock_channel(key), "-"))
 
 
 def _leased(session: Session, key: str, holder: str) -> Eval[Any]:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock._core.locks.base import Lock
 from interlock._core.model import highway_hash
+from interlock._core.model.effects import Eval
 from interlock._core.model.forms import HOLE, Form
 from interlock._core.model.hold import Hold
 from interlock._core.queue.places import DEAF, POLL, Line
@@ -32,7 +33,6 @@ from interlock.options import check_values
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from interlock._core.model.effects import Eval
     from interlock._core.model.hold import Owner
     from interlock._core.scripts.locks import LockStatus
     from interlock._core.upkeep.session import Session
@@ -94,13 +94,13 @@ class GroupLock(Lock):
         return Form(scripts.GROUP_RELEASE[self.publish], (self.key,), args)
 
     def renewing(self, group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
-        return scripts.group_lock_renew(
-            self.key, lease, [hold.holder for hold in group], self._fields
-        )
+        holders = [hold.holder for hold in group]
+        args: tuple[str | int, ...] = milliseconds(lease), len(holders), *holders, *self._fields
+        return Eval(scripts.GROUP_RENEW, (self.key,), args)
 
     def state(self) -> Eval[LockStatus]:
         """Return the script that tells who holds some of the values; the depth 0 means not all."""
-        return scripts.group_lock_query(self.key, self._fields)
+        return Eval(scripts.GROUP_QUERY, (self.key,), self._fields)
 
     # The steps of an acquire.
 

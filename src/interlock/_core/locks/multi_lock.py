@@ -20,7 +20,7 @@ from interlock._core.model.effects import Op, Wait, performed, run_on
 from interlock._core.model.forms import HOLE, Form
 from interlock._core.model.hold import LEAST, Hold
 from interlock._core.scripts.locks import LEAVE_ALL, TAKE_ALL
-from interlock._core.scripts.script import milliseconds
+from interlock._core.scripts.replies import milliseconds
 from interlock.errors import HoldLostError, NotHeldError, ServerUnavailableError
 
 if TYPE_CHECKING:

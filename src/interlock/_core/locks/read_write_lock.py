@@ -178,20 +178,19 @@ class _Side(Lock):
 
     def victims(self) -> Op[list[str]]:
         """Return who loses it if this side is freed: the writer last, with what that reads."""
-        call = scripts.read_write_lock_query(self.key, scripts.BOTH)
+        call = Eval(scripts.QUERIES[scripts.BOTH], (self.key,), ())
         found = (yield from self.session.persist(call, NEVER)).holders
         writer = {holder for holder in found if holder.endswith(WRITES)}
         mine = bool(writer) == (self.side == scripts.WRITER)
         return sorted(found, key=writer.__contains__) if mine else []
 
     def state(self) -> Eval[LockStatus]:
-        return scripts.read_write_lock_query(self.key, self.side)
+        return Eval(scripts.QUERIES[self.side], (self.key,), ())
 
     def query(self) -> Eval[LockStatus]:
         """Return the script that tells who holds either side, to be answered within one round trip."""
-        return scripts.read_write_lock_query(
-            self.key, scripts.BOTH, deadline=self.session.clock() + PROMPT
-        )
+        until = self.session.clock() + PROMPT
+        return Eval(scripts.QUERIES[scripts.BOTH], (self.key,), (), until)
 
     def owning(self, number: bytes) -> Lock:
         """Return the side that a hold with *number* is of."""

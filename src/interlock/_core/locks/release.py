@@ -9,7 +9,7 @@ from interlock._core.locks.base import Lock, settle
 from interlock._core.locks.errors import ended_error, lost_error, not_acquired, not_held, unreleased
 from interlock._core.model.effects import NEVER, Op, Step, run_on
 from interlock._core.model.hold import ENDED, LEAST, LOST, OPEN, Claim, Hold
-from interlock._core.model.names import NOTE_KEPT, draw, forced_note, own_request
+from interlock._core.model.names import forced_note
 from interlock._core.scripts.locks import forced_note_read, forced_note_write, remember
 from interlock._core.scripts.replies import LOOK, freed
 from interlock.errors import ServerUnavailableError
@@ -284,12 +284,12 @@ def break_one(session: Session, key: str, holder: str, reason: str, call: Eval[A
     noted = bool(reason or session.options.card)
     if noted:
         try:
-            yield from session.persist(forced_note_write(note, reason, NOTE_KEPT), NEVER)
+            yield from session.persist(forced_note_write(note, reason), NEVER)
         except ServerUnavailableError as error:
             # That the holder learns why is less important, also to a server without memory.
             if reason and error.code != "OOM":
                 raise
-    remember(call, own_request(key, f"{session.client_id}:{draw()}"), NOTE_KEPT)
+    remember(call, key, session.client_id)
     if (yield from session.persist(call, NEVER)) != 1:
         if noted:
             yield from session.persist(forced_note_read(note), NEVER)  # nobody need read it

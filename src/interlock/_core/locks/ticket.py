@@ -22,10 +22,10 @@ from interlock._core.locks.errors import name_holder
 from interlock._core.locks.fair_lock import FairLock
 from interlock._core.locks.fenced_lock import FencedLock
 from interlock._core.locks.spin_lock import SpinLock
-from interlock._core.model.effects import NEVER
+from interlock._core.model.effects import NEVER, Eval
 from interlock._core.model.names import forced_note
 from interlock._core.scripts.card import card_write
-from interlock._core.scripts.locks import forced_note_read, lock_renew
+from interlock._core.scripts.locks import RENEW, forced_note_read, milliseconds
 from interlock.backoff import ExponentialBackoff
 from interlock.errors import ConfigError, InterlockError, NotHeldError
 from interlock.options import check_text
@@ -106,7 +106,8 @@ def core_of(session: Session, ticket: Ticket) -> Lock:
 
 def extend(session: Session, ticket: Ticket, lease: float) -> Op[None]:
     """Let *ticket* be good for at least *lease* seconds from now; raise if its hold is over."""
-    call = lock_renew([core_of(session, ticket).key], lease, [ticket.holder])
+    args = milliseconds(lease), ticket.holder
+    call = Eval(RENEW, (core_of(session, ticket).key,), args)
     [held] = yield from session.persist(call, NEVER)
     if not held:
         raise (yield from over(session, ticket))

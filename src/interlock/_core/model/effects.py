@@ -11,7 +11,7 @@ Most effects are calls of scripts (`Eval`), which `interlock._links` sends.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, TypeVarTuple
 
@@ -42,21 +42,15 @@ class Script(Generic[R_co]):
     """A Lua text, its digest, and how to read its reply.
 
     Attributes:
-        name: the stem that the ``.lua`` file, the constructor in `scripts` and error messages
-            share.
-        text: what EVAL takes.
-        sha: what EVALSHA takes.
+        name: the stem of its ``.lua`` file.
         decode: turns the reply into core units (seconds, bool, str).
         patient: whether it asks for a place, which may go with the next command.
     """
 
     __slots__ = ("decode", "name", "patient", "sha", "text")
 
-    def __init__(
-        self, name: str, text: str, decode: Callable[[object], R_co], *, patient: bool = False
-    ) -> None:
-        self.name, self.patient = name, patient
-        self.text = text
+    def __init__(self, name: str, text: str, decode: Callable[[object], R_co]) -> None:
+        self.name, self.text, self.patient = name, text, False
         self.sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
         self.decode = decode
 
@@ -114,18 +108,24 @@ def decoded(calls: Sequence[Eval[Any]], replies: Sequence[Any]) -> list[Any]:
     return outcomes
 
 
+class Yielded:
+    """An effect but `Eval`, whose outcome is as the driver sends it."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Generator[Any, Any, Any]:  # noqa: PYI058 - it returns the outcome
+        return (yield self)
+
+
 @dataclass(slots=True)
-class Listen:
+class Listen(Yielded):
     """Have *line* heard: once that is sure, its waiters look."""
 
     line: Line
 
-    def __iter__(self) -> Iterator[Effect]:
-        yield self
-
 
 @dataclass(slots=True)
-class Wait:
+class Wait(Yielded):
     """Wait until *place* is told something (None: just sleep), but no longer than *until*.
 
     The driver gives the place a bell. What was told before there was one ends the wait at once.
@@ -134,12 +134,9 @@ class Wait:
     place: Place | None
     until: float
 
-    def __iter__(self) -> Iterator[Effect]:
-        yield self
-
 
 @dataclass(slots=True)
-class Gather:
+class Gather(Yielded):
     """Send each of *calls* for the client of its session, all before any reply is read.
 
     The outcome has an undecoded reply or an error for each. With *enough*, which judges the
@@ -153,20 +150,13 @@ class Gather:
     enough: Enough | None = None
     seconds: float | None = None
 
-    def __iter__(self) -> Generator[Effect, Any, list[Any]]:
-        replies: list[Any] = yield self
-        return replies
-
 
 @dataclass(slots=True)
-class RunOn:
+class RunOn(Yielded):
     """Run *op* for another client, the one of *session*; the outcome is its result."""
 
     session: Session
     op: Op[Any]
-
-    def __iter__(self) -> Generator[Effect, Any, Any]:  # noqa: PYI058 - it returns the result
-        return (yield self)
 
 
 Effect: TypeAlias = "Eval[Any] | Listen | Wait | Gather | RunOn"

@@ -156,11 +156,9 @@ class Hold:
     """One hold of one lock.
 
     Attributes:
-        lock: the lock.
         owner: returns its owner, or None if that is gone.
         packed: its id, as the argument of a command, before that is encoded.
-        entries: see above.
-        over: None, ENDED or LOST.
+        entries, over: see above; *over* is None, ENDED or LOST.
         lease: seconds that the server keeps it.
         renewed: whether the watchdog keeps it alive.
         valid_until: nobody else can hold the lock before that.
@@ -169,12 +167,9 @@ class Hold:
         asking: whether that try has no answer yet.
         resent: whether an earlier try has none: a copy of it may still come.
         place: what it knows as a waiter; None if it never was one.
-        token: the fencing token.
-        reason, detail: why it was lost.
         listeners: whom to call when it is lost.
         line: where the user's code acquired it; None if nobody knows.
         parts: the holds that make it, if it is one of several locks.
-        replication: what replicas were asked about it, if they were.
         among: what its owner has in its present context; None if nobody asks.
         ends_by: when it ends although it is renewed; NEVER if it need not.
         newest: the last of those that have taken its place, if any has.

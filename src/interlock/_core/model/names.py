@@ -18,8 +18,6 @@ from functools import partial
 
 from interlock.errors import ConfigError
 
-_SEMAPHORE = "redisson_sc"
-
 
 def hash_tag(key: str) -> str:
     """Return the part of *key* that determines its hash slot in a cluster."""
@@ -89,16 +87,6 @@ def beside(prefix: str, other: str) -> str:
 
 fair_queue = partial(prefix_name, "redisson_lock_queue")
 fair_timeouts = partial(prefix_name, "redisson_lock_timeout")
-
-
-def waiter_channel(channel: str, holder: str) -> str:
-    """Return the channel that tells the waiter *holder* of a fair lock that it is next.
-
-    *channel* is the lock's own channel.
-    """
-    return f"{channel}:{holder}"
-
-
 fence_token = partial(prefix_name, "redisson_lock_token")
 asking_channel = partial(prefix_name, "interlock_asking")
 """A channel that nobody hears: a client asks by a message there whether scripts may send any."""
@@ -115,7 +103,7 @@ def read_entry(entries: str, holder: str, depth: int) -> str:
     return f"{entries}{holder}:rwlock_timeout:{depth}"
 
 
-semaphore_channel = partial(prefix_name, _SEMAPHORE)
+semaphore_channel = partial(prefix_name, "redisson_sc")
 semaphore_total = partial(prefix_name, "interlock_semaphore_total")
 """The key that tells how many permits the semaphore has, taken and free."""
 permit_leases = partial(suffix_name, suffix="timeout")
@@ -151,11 +139,6 @@ election_key = partial(prefix_name, "interlock_election")
 """The key of the fenced lock that the leader of the election *name* holds."""
 election_leader = partial(prefix_name, "interlock_election_leader")
 election_news = partial(prefix_name, "interlock_election__news")
-
-
-def own_request(name: str, request: str) -> str:
-    """Return the short-lived key that keeps the answer to *request*."""
-    return f"{prefix_name('interlock_request', name)}:{request}"
 
 
 GRANT = 3.0
@@ -195,6 +178,11 @@ draw = itertools.count(100_000_000_000).__next__
 """Return the number of a new hold, which no other hold of this process ever has."""
 
 
+def new_request(name: str, client: str) -> str:
+    """Return a new short-lived key, which keeps the answer to a call of *client* about *name*."""
+    return f"{prefix_name('interlock_request', name)}:{client}:{draw()}"
+
+
 def packed_text(text: str) -> str:
     """Return *text* as an argument of a command, before it is encoded."""
     size = len(text) if text.isascii() else len(text.encode())
@@ -215,17 +203,13 @@ def _of_queue(what: str, channel: str) -> str:
     return beside(f"{kind}_{what}", channel)
 
 
-def waiting_queue(channel: str) -> str:
-    """Return the key of the queue of the lock with *channel*."""
-    return _of_queue("queue", channel)
+waiting_queue = partial(_of_queue, "queue")
+"""The key of the queue of the lock with a channel."""
+waiting_channel = partial(_of_queue, "waiting")
+"""The channel that all who stand in that queue subscribe to besides the lock's own.
 
-
-def waiting_channel(channel: str) -> str:
-    """Return the channel that all who stand in the queue subscribe to besides *channel*.
-
-    Scripts count the subscribers of both. So they see whether others listen too, such as Java.
-    """
-    return _of_queue("waiting", channel)
+Scripts count the subscribers of both. So they see whether others listen too, such as Java.
+"""
 
 
 def barrier_wakes(name: str) -> str:

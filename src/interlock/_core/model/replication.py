@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
     from interlock.options import ReplicaPolicy
 
-SHARE = 3
-"""The time for replicas to answer is at most the lease divided by this."""
-
 
 class Replication:
     """The confirmation of one grant by replicas: what is wanted, and what they answered.
@@ -45,7 +42,7 @@ class Replication:
         self, policy: ReplicaPolicy, what: str, granted: Callable[[object], bool], lease: float
     ) -> None:
         self.policy = policy
-        self.timeout = min(policy.timeout, lease / SHARE)
+        self.timeout = min(policy.timeout, lease / 3)
         self.acknowledged: int | None = None
         self._what = what
         self._granted = granted

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from interlock._core.model.effects import NEVER, Eval, Op, R, Step
 from interlock._core.model.forms import HOLE, Form
 from interlock._core.model.hold import ENDED, Hold
-from interlock._core.model.names import draw, own_request
+from interlock._core.model.names import draw, new_request
 from interlock._core.queue.places import Line, nobody
 from interlock._core.scripts.locks import milliseconds
 from interlock.errors import InterlockError
@@ -261,7 +261,7 @@ class Counter:
 
     def _new_request(self) -> Request:
         client = self.session.client_id
-        return Request(client, own_request(self.base, f"{client}:{draw()}"))
+        return Request(client, new_request(self.base, client))
 
     def new_wait(self) -> Call:
         """Return a new wait of one who changes nothing."""

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from interlock._core.model.hold import Hold
     from interlock._core.queue.places import Place
-    from interlock._core.scripts.loader import Variants
     from interlock._core.scripts.replies import News
+    from interlock._core.scripts.source import Variants
     from interlock._core.upkeep.session import Session
 
 MAX_CANDIDATE = 1000

@@ -26,13 +26,11 @@ from interlock._core.model.forms import HOLE, Form, Made
 from interlock._core.model.hold import GIVEN_BACK, Hold
 from interlock._core.model.names import (
     GRANT,
-    NOTE_KEPT,
     draw,
     leased_queue,
     limited_channel,
     limited_permits,
     limited_queue,
-    own_request,
     packed_text,
     permit_leases,
     semaphore_channel,
@@ -343,7 +341,7 @@ class LeasedPermits(Permits):
         """
         session = self.session
         call = self.forced(permit_id)
-        remember(call, own_request(self.key, f"{session.client_id}:{draw()}"), NOTE_KEPT)
+        remember(call, self.key, session.client_id)
         if not (yield from session.persist(call, NEVER)):
             raise self._not_held(permit_id)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._core.model.effects import NEVER, Eval
-from interlock._core.scripts.loader import load
-from interlock._core.scripts.script import ReplyShapeError, done, milliseconds
+from interlock._core.scripts.replies import ReplyShapeError, done, milliseconds
+from interlock._core.scripts.source import load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

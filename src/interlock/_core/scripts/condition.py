@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from interlock._core.scripts.loader import Variants, load
-from interlock._core.scripts.replies import News, news_of
-from interlock._core.scripts.script import ReplyShapeError, number_or_nil, numbers
+from interlock._core.scripts.replies import News, ReplyShapeError, news_of, number_or_nil, numbers
+from interlock._core.scripts.source import Variants, load
 
 
 class Waits(NamedTuple):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from interlock._core.model.names import fair_queue, fair_timeouts
-from interlock._core.scripts.loader import Variants
-from interlock._core.scripts.replies import freed
-from interlock._core.scripts.script import GRANTED, Grant, done, pair, seconds
+from interlock._core.scripts.replies import GRANTED, Grant, done, freed, pair, seconds
+from interlock._core.scripts.source import Variants
 
 
 class Queued(float):
@@ -26,8 +24,3 @@ def _held_or_turn(reply: Any) -> Grant | Queued | float:
 
 FAIR_ASK: Final = Variants("fair_ask", _held_or_turn)
 FAIR_RELEASE: Final = Variants("fair_release", freed)
-
-
-def fair_keys(lock: str) -> tuple[str, str, str]:
-    """Return the keys of a lock, the list of its waiters, and the deadlines of their places."""
-    return lock, fair_queue(lock), fair_timeouts(lock)

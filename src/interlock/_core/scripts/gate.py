@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from interlock._core.scripts.loader import Variants, load
-from interlock._core.scripts.script import done, number, pair, text
+from interlock._core.scripts.replies import done, number, pair, text
+from interlock._core.scripts.source import Variants, load
 
 
 class State(NamedTuple):

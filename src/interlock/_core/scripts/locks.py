@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from interlock._core.model.effects import Eval, Script
-from interlock._core.scripts.loader import Variants, load
-from interlock._core.scripts.replies import freed, held_or_left, held_or_refused
-from interlock._core.scripts.script import (
-    Grant,
-    ReplyShapeError,
-    done,
-    grant_or_left,
-    kept,
-    many,
-    milliseconds,
-    numbers,
-    seconds,
-    text,
-)
-from interlock._core.scripts.source import bare
+from interlock._core.model.names import NOTE_KEPT, new_request
+from interlock._core.scripts import replies
+from interlock._core.scripts.replies import Grant, milliseconds
+from interlock._core.scripts.source import Variants, bare, load
 from interlock.errors import WrongTypeError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = [
     "ACQUIRE", "ASK", "FENCED_ACQUIRE", "FENCED_ASK", "FENCED_RELEASE", "FREED", "GIVE", "LEAVE_ALL", "LEFT_ALONE",
-    "RELEASE", "RENEW", "TAKE_ALL", "Grant", "LockStatus", "forced_note_read", "forced_note_write",
-    "lock_query", "lock_renew", "milliseconds", "remember", "status",
+    "QUERY", "RELEASE", "RENEW", "TAKE_ALL", "Grant", "LockStatus", "forced_note_read", "forced_note_write",
+    "milliseconds", "remember", "status",
 ]  # fmt: skip
 
 
@@ -48,13 +34,13 @@ class LockStatus(NamedTuple):
 
 def status(reply: object) -> LockStatus:
     """Read a PTTL and the holders with their depths."""
-    match many(reply):
+    match replies.many(reply):
         case [pttl, *fields] if len(fields) % 2 == 0:
-            remaining = seconds(pttl)
+            remaining = replies.seconds(pttl)
         case _:
-            raise ReplyShapeError(f"expected a PTTL and pairs, got {reply!r}")
+            raise replies.ReplyShapeError(f"expected a PTTL and pairs, got {reply!r}")
     pairs = zip(fields[::2], fields[1::2], strict=True)
-    holders = {text(holder): _depth(depth) for holder, depth in pairs}
+    holders = {replies.text(holder): _depth(depth) for holder, depth in pairs}
     return LockStatus(remaining if holders else None, holders)
 
 
@@ -64,7 +50,7 @@ def _depth(reply: object) -> int:
     Raises:
         WrongTypeError: the field belongs to another kind of object.
     """
-    depth = text(reply)
+    depth = replies.text(reply)
     if not (depth.isascii() and depth.isdigit()):
         raise WrongTypeError(
             f"the name is in use by something else: {depth!r} is not the depth of a holder"
@@ -74,20 +60,20 @@ def _depth(reply: object) -> int:
 
 def _note(reply: object) -> str | int | None:
     """Read a text, a number, or nil."""
-    return reply if reply is None or isinstance(reply, int) else text(reply)
+    return reply if reply is None or isinstance(reply, int) else replies.text(reply)
 
 
-ACQUIRE: Final = load("lock_acquire", grant_or_left)
-ASK: Final = Variants("lock_ask", held_or_refused, patient=True)
-RELEASE: Final = Variants("lock_release", freed)
-RENEW: Final = load("lock_renew", kept)
-FENCED_ACQUIRE: Final = load("fenced_acquire", held_or_left)
-FENCED_ASK: Final = Variants("fenced_ask", held_or_refused, patient=True)
-FENCED_RELEASE: Final = Variants("fenced_release", freed)
-GIVE: Final = load("lock_give", done)
+ACQUIRE: Final = load("lock_acquire", replies.grant_or_left)
+ASK: Final = Variants("lock_ask", replies.held_or_refused)
+RELEASE: Final = Variants("lock_release", replies.freed)
+RENEW: Final = load("lock_renew", replies.kept)
+FENCED_ACQUIRE: Final = load("fenced_acquire", replies.held_or_left)
+FENCED_ASK: Final = Variants("fenced_ask", replies.held_or_refused)
+FENCED_RELEASE: Final = Variants("fenced_release", replies.freed)
+GIVE: Final = load("lock_give", replies.done)
 
-_QUERY: Final = load("lock_query", status)
-_FORCED_NOTE_WRITE = load("forced_note_write", done)
+QUERY: Final = load("lock_query", status)
+_FORCED_NOTE_WRITE = load("forced_note_write", replies.done)
 _FORCED_NOTE_READ = load("forced_note_read", _note)
 _ONCE = bare("around/once")
 
@@ -96,28 +82,18 @@ FREED: Final = 1
 LEFT_ALONE: Final = 2
 """The answer for a lock that others wait for, so that it needs a release of its own."""
 
-TAKE_ALL: Final = load("locks_acquire", grant_or_left)
+TAKE_ALL: Final = load("locks_acquire", replies.grant_or_left)
 """Take all locks, or none: keys, a lease in milliseconds, and the holder of each."""
-LEAVE_ALL: Final = Variants("locks_release", numbers)
+LEAVE_ALL: Final = Variants("locks_release", replies.numbers)
 """Free locks: keys and queues, the holder of each and its channel; `FREED`, 0 or `LEFT_ALONE` each."""
-
-
-def lock_query(lock: str) -> Eval[LockStatus]:
-    """Tell who holds the lock, how deep and for how long."""
-    return Eval(_QUERY, (lock,), ())
-
-
-def lock_renew(locks: Sequence[str], lease: float, holders: Sequence[str]) -> Eval[list[bool]]:
-    """Keep *locks* for another *lease*; return for each whether its holder still holds it."""
-    return Eval(RENEW, tuple(locks), (milliseconds(lease), *holders))
 
 
 # Releases by force.
 
 
-def forced_note_write(note: str, why: str, keep: float) -> Eval[bool]:
-    """Leave the reason *why* for a holder, for *keep* seconds."""
-    return Eval(_FORCED_NOTE_WRITE, (note,), (why, milliseconds(keep)))
+def forced_note_write(note: str, why: str) -> Eval[bool]:
+    """Leave the reason *why* for a holder."""
+    return Eval(_FORCED_NOTE_WRITE, (note,), (why, milliseconds(NOTE_KEPT)))
 
 
 def forced_note_read(note: str) -> Eval[str | int | None]:
@@ -133,13 +109,13 @@ def _remembering(script: Script[Any]) -> Script[Any]:
     return Script(script.name, _ONCE.replace("SCRIPT()", script.text), script.decode)
 
 
-def remember(call: Eval[Any], request: str, keep: float) -> None:
-    """Make *call*, a release that was not sent yet, take effect once.
+def remember(call: Eval[Any], key: str, client: str) -> None:
+    """Make *call* of *client*, a release at *key* that was not sent yet, take effect once.
 
-    Its answer is kept under the key *request* for *keep* seconds. A copy finds it there, and does
-    nothing. This key is the last one that may be left out, if the user has no right to it.
+    Its answer is kept under another key. A copy finds it there, and does nothing. That key is the
+    last one that may be left out, if the user has no right to it.
     """
     call.script = _remembering(call.script)
-    call.keys = (*call.keys, request)
-    call.args = (*call.args, f"once {milliseconds(keep)}")
+    call.keys = (*call.keys, new_request(key, client))
+    call.args = (*call.args, f"once {milliseconds(NOTE_KEPT)}")
     call.spare_keys, call.spare_args, call.packed = call.spare_keys + 1, 1, None

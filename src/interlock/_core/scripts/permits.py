@@ -5,24 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from interlock._core.model.effects import Eval
-from interlock._core.scripts.loader import Variants, load
-from interlock._core.scripts.replies import freed, held_or_refused
-from interlock._core.scripts.script import counts, done, grant_or_left, kept, milliseconds, number
+from interlock._core.scripts import replies
+from interlock._core.scripts.replies import milliseconds
+from interlock._core.scripts.source import Variants, load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-LIMITED_TRY: Final = Variants("limited_ask", grant_or_left)
-LIMITED_ASK: Final = Variants("limited_ask", held_or_refused, patient=True)
-LIMITED_RELEASE: Final = Variants("limited_release", freed)
-LEASED_TRY: Final = Variants("leased_ask", grant_or_left)
-LEASED_ASK: Final = Variants("leased_ask", held_or_refused, patient=True)
-LEASED_RELEASE: Final = Variants("leased_release", freed)
-LEASED_QUERY: Final = Variants("leased_query", counts)
-LEASED_CHANGE: Final = Variants("leased_change", done)
-_RENEW: Final = load("permits_renew", kept)
-LIMITED_QUERY: Final = load("limited_query", number)
+LIMITED_TRY: Final = Variants("limited_ask", replies.grant_or_left)
+LIMITED_ASK: Final = Variants("limited_ask", replies.held_or_refused)
+LIMITED_RELEASE: Final = Variants("limited_release", replies.freed)
+LEASED_TRY: Final = Variants("leased_ask", replies.grant_or_left)
+LEASED_ASK: Final = Variants("leased_ask", replies.held_or_refused)
+LEASED_RELEASE: Final = Variants("leased_release", replies.freed)
+LEASED_QUERY: Final = Variants("leased_query", replies.counts)
+LEASED_CHANGE: Final = Variants("leased_change", replies.done)
+_RENEW: Final = load("permits_renew", replies.kept)
+LIMITED_QUERY: Final = load("limited_query", replies.number)
 
 
 def permits_renew(

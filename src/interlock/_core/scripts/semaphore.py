@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from interlock._core.scripts.loader import Variants
-from interlock._core.scripts.script import ReplyShapeError, done, number, number_or_nil
+from interlock._core.scripts.replies import ReplyShapeError, done, number, number_or_nil
+from interlock._core.scripts.source import Variants
 
 
 class Numbers(NamedTuple):

@@ -21,12 +21,21 @@ from __future__ import annotations
 
 import re
 from pkgutil import get_data
+from typing import TYPE_CHECKING, Any
+
+from interlock._core.model.effects import R, Script
+from interlock._core.scripts.replies import held_or_refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MESSAGES = {"PUBLISH": "numsub", "SPUBLISH": "shardnumsub", "": "numsub"}
 """The commands that send a message (empty: none is sent), and the question who listens."""
 
 _COMMENT = re.compile(r"('[^'\n]*')|[ \t]*--[^\n]*")
 _HEADER = re.compile(r"^-- (KEYS|ARGV) +(.+)\n", re.MULTILINE)
+_INCLUDE = re.compile(r"^ *-- include: *(.*)\n", re.MULTILINE)
+_PART = re.compile(r"(\w+)(?:\((.*?)\))?")
 _BINDING = re.compile(r"^local (\w+) = (KEYS\[\d+\])\n", re.MULTILINE)
 _NO_MESSAGE = "local function unsent() end "
 
@@ -36,6 +45,18 @@ def read(path: str) -> str:
     text = get_data("interlock._core", f"lua/{path}.lua")
     assert text is not None  # every loader of packages can read data
     return text.decode()
+
+
+def text_of(path: str, *given: str) -> str:
+    """Return the text of ``lua/<path>.lua`` with *given* for ``$1`` and so on, and its parts."""
+    text = read(path)
+    for n, each in enumerate(given, 1):
+        text = text.replace(f"${n}", each)
+    return _INCLUDE.sub(lambda found: "".join(map(_part, _PART.finditer(found[1]))), text)
+
+
+def _part(named: re.Match[str]) -> str:
+    return text_of(f"parts/{named[1]}", *(named[2] or "").split(", "))
 
 
 def bare(path: str) -> str:
@@ -96,3 +117,27 @@ def sent(source: str, publish: str = "") -> str:
     return (_NO_MESSAGE if "PUBLISH" in text else "") + text.replace(
         "redis.pcall(PUBLISH,", "unsent("
     )
+
+
+class Variants(dict[str, Script[Any]]):
+    """The variants of ``lua/<name>.lua``, by the command that sends its messages.
+
+    A variant is made when it is first used: a client needs one of them.
+    """
+
+    def __init__(self, name: str, decode: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.name, self._decode = name, decode
+        # Read now: later the process may have no file descriptor left.
+        self._text = text_of(name)
+
+    def __missing__(self, publish: str) -> Script[Any]:
+        text = sent(self._text, publish)
+        script = self[publish] = Script(self.name, text, self._decode)
+        script.patient = self._decode is held_or_refused
+        return script
+
+
+def load(name: str, decode: Callable[[Any], R]) -> Script[R]:
+    """Return the script in ``lua/<name>.lua``, which sends no messages."""
+    return Script(name, sent(text_of(name)), decode)

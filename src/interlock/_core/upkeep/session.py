@@ -248,8 +248,10 @@ class Session:
         """
         if isinstance(item, Answers):
             self._answered(item, now)
-        elif isinstance(item, Claim):
-            self._block_gone(item)
+        elif isinstance(item, Claim):  # nothing can leave its block any more
+            hold = getattr(item, "hold", None)  # a signal may strike before it has one
+            if hold is not None:
+                self.entry_gone(hold, item)
         elif item is not None:
             left = [hold for hold in list(self.live) if hold.owner is item]
             for hold in left:
@@ -277,12 +279,6 @@ class Session:
                 else:
                     count += sum(outcome)
         self.events.renewal(item.sender, due, sent_at, count, failures)
-
-    def _block_gone(self, claim: Claim) -> None:
-        """Note that nothing can leave the block of *claim* any more."""
-        hold = getattr(claim, "hold", None)  # a signal may strike before it has one
-        if hold is not None:
-            self.entry_gone(hold, claim)
 
     def entry_gone(self, hold: Hold, entry: object) -> None:
         """Note that nobody is left who could end this *entry* of *hold*."""
