@@ -16,7 +16,7 @@ from tests.support.servers import wait_until
 import interlock
 from interlock._core.model.effects import Eval
 from interlock._core.scripts import fair_lock as scripts
-from interlock._core.scripts.locks import Grant, milliseconds
+from interlock._core.scripts.replies import Grant, milliseconds
 
 LOCK = "orders"
 QUEUE = "redisson_lock_queue:{orders}"

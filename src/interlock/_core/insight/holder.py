@@ -73,14 +73,14 @@ def who_holds(session: Session, holder: str, key: str) -> Generator[Eval[Any], A
     if known.label or not session.options.card:
         return known
     card, field = CARD.format(holder.partition(":")[0]), f"h {holder.removesuffix(':write')} {key}"
-    with suppress(InterlockError, ValueError, RecursionError):
+    with suppress(InterlockError, TypeError, ValueError, RecursionError):
         call = card_holder(card, field, deadline=session.clock() + PROMPT)
         client, hold = call.script.decode((yield call))
         return _told(holder, _object(client), _object(hold))
     return known
 
 
-def _object(text: bytes) -> dict[str, Any]:
+def _object(text: Any) -> dict[str, Any]:
     found: object = json.loads(text or "{}")
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 

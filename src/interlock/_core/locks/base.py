@@ -39,8 +39,7 @@ from interlock._core.model.replication import Replication
 from interlock._core.queue.places import Line, nobody
 from interlock._core.queue.waiting import waiting
 from interlock._core.scripts import locks as scripts
-from interlock._core.scripts.locks import Grant, milliseconds
-from interlock._core.scripts.replies import News, Refusal, is_grant
+from interlock._core.scripts.replies import Grant, News, Refusal, is_grant, milliseconds
 from interlock.errors import InterlockError, ReentryError
 
 if TYPE_CHECKING:

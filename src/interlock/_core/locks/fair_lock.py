@@ -26,7 +26,7 @@ from interlock._core.model.forms import HOLE, Form
 from interlock._core.model.names import fair_queue, fair_timeouts
 from interlock._core.queue.places import DEAF, POLL, Line, Place
 from interlock._core.scripts.fair_lock import FAIR_ASK, FAIR_RELEASE, Queued
-from interlock._core.scripts.locks import Grant, milliseconds
+from interlock._core.scripts.replies import Grant, milliseconds
 
 if TYPE_CHECKING:
     from interlock._core.model.hold import Hold

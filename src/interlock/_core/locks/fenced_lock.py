@@ -16,7 +16,7 @@ from interlock._core.model.forms import HOLE, MORE, Form, Spliced
 from interlock._core.model.names import fence_token, packed_text
 from interlock._core.model.tokens import EPOCH_BITS, WEAKER
 from interlock._core.scripts import locks as scripts
-from interlock._core.scripts.locks import Grant, milliseconds
+from interlock._core.scripts.replies import Grant, milliseconds
 
 if TYPE_CHECKING:
     from interlock._core.model.effects import Eval, Op

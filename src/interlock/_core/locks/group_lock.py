@@ -25,8 +25,7 @@ from interlock._core.model.forms import HOLE, Form
 from interlock._core.model.hold import Hold
 from interlock._core.queue.places import DEAF, POLL, Line
 from interlock._core.scripts import group_lock as scripts
-from interlock._core.scripts.locks import milliseconds
-from interlock._core.scripts.replies import LOOK
+from interlock._core.scripts.replies import LOOK, milliseconds
 from interlock.errors import ReentryError
 from interlock.options import check_values
 

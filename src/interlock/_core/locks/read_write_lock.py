@@ -40,7 +40,7 @@ from interlock._core.model.names import (
     reader_coming,
 )
 from interlock._core.scripts import read_write_lock as scripts
-from interlock._core.scripts.locks import milliseconds
+from interlock._core.scripts.replies import milliseconds
 from interlock.errors import UpgradeError
 
 if TYPE_CHECKING:

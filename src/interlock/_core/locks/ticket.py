@@ -25,7 +25,8 @@ from interlock._core.locks.spin_lock import SpinLock
 from interlock._core.model.effects import NEVER, Eval
 from interlock._core.model.names import forced_note
 from interlock._core.scripts.card import card_write
-from interlock._core.scripts.locks import RENEW, forced_note_read, milliseconds
+from interlock._core.scripts.locks import RENEW, forced_note_read
+from interlock._core.scripts.replies import milliseconds
 from interlock.backoff import ExponentialBackoff
 from interlock.errors import ConfigError, InterlockError, NotHeldError
 from interlock.options import check_text

@@ -25,7 +25,7 @@ from interlock._core.model.effects import NEVER, Op, Step
 from interlock._core.model.hold import ENDED, LEAST, LOST, Hold
 from interlock._core.model.names import draw, packed_text
 from interlock._core.queue.places import nobody
-from interlock._core.scripts.locks import Grant
+from interlock._core.scripts.replies import Grant
 from interlock.errors import ConfigError, NotHeldError, ReentryError
 
 if TYPE_CHECKING:

@@ -76,15 +76,6 @@ def shares_channels(name: str) -> bool:
 lock_channel = partial(prefix_name, "redisson_lock__channel")
 """The channel on which a release of the lock *name* is announced."""
 
-
-def beside(prefix: str, other: str) -> str:
-    """Return the key or channel of an object that begins with *prefix*.
-
-    *other* is a key or channel of the same object that begins with another prefix (`prefix_name`).
-    """
-    return prefix + other[other.index(":") :]
-
-
 fair_queue = partial(prefix_name, "redisson_lock_queue")
 fair_timeouts = partial(prefix_name, "redisson_lock_timeout")
 fence_token = partial(prefix_name, "redisson_lock_token")
@@ -200,7 +191,7 @@ def _of_queue(what: str, channel: str) -> str:
     a waiter without a mode; and what it gave a plain lock, readers would share.
     """
     kind = "interlock_rw" if channel.partition(":")[0] == _SIDES else "interlock"
-    return beside(f"{kind}_{what}", channel)
+    return f"{kind}_{what}{channel[channel.index(':') :]}"
 
 
 waiting_queue = partial(_of_queue, "queue")

@@ -48,11 +48,6 @@ class Tokens:
     def note(self, key: str, token: int) -> None:
         """Remember that *token* was drawn for *key*."""
         last = self._last
-        if last.get(key, 0) < token:
-            last[key] = token
-        try:
-            last.move_to_end(key)
-        except KeyError:  # another thread has just dropped it
-            last[key] = token
+        last[key] = max(token, last.pop(key, 0))
         if len(last) > REMEMBERED:
             _ = last.popitem(last=False)

@@ -27,8 +27,7 @@ from interlock._core.queue.notices import Notices
 from interlock._core.queue.places import POLL, nobody
 from interlock._core.queue.waiting import news_for
 from interlock._core.scripts.barrier import ARRIVE, END, QUERY
-from interlock._core.scripts.locks import milliseconds
-from interlock._core.scripts.replies import LOOK
+from interlock._core.scripts.replies import LOOK, milliseconds
 from interlock.errors import BrokenBarrierError
 from interlock.options import check_name, check_number
 

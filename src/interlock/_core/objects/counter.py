@@ -29,7 +29,7 @@ from interlock._core.model.forms import HOLE, Form
 from interlock._core.model.hold import ENDED, Hold
 from interlock._core.model.names import draw, new_request
 from interlock._core.queue.places import Line, nobody
-from interlock._core.scripts.locks import milliseconds
+from interlock._core.scripts.replies import milliseconds
 from interlock.errors import InterlockError
 from interlock.options import check_number
 

@@ -25,8 +25,7 @@ from interlock._core.model.names import election_key, election_leader, election_
 from interlock._core.queue.notices import Topic, leave, stand
 from interlock._core.queue.places import POLL
 from interlock._core.scripts import election as scripts
-from interlock._core.scripts.locks import milliseconds
-from interlock._core.scripts.replies import LOOK
+from interlock._core.scripts.replies import LOOK, milliseconds
 from interlock.errors import ConfigError
 from interlock.options import check_text
 

@@ -37,7 +37,7 @@ from interlock._core.model.names import (
     shares_channels,
 )
 from interlock._core.objects.number import check_permits
-from interlock._core.scripts.locks import milliseconds, remember
+from interlock._core.scripts.locks import remember
 from interlock._core.scripts.permits import (
     LEASED_ASK,
     LEASED_RELEASE,
@@ -48,6 +48,7 @@ from interlock._core.scripts.permits import (
     LIMITED_TRY,
     permits_renew,
 )
+from interlock._core.scripts.replies import milliseconds
 from interlock.errors import ConfigError
 from interlock.options import check_text
 

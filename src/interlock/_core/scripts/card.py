@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._core.model.effects import NEVER, Eval
-from interlock._core.scripts.replies import ReplyShapeError, done, milliseconds
+from interlock._core.scripts.replies import done, milliseconds, pair
 from interlock._core.scripts.source import load
 
 if TYPE_CHECKING:
@@ -14,18 +14,8 @@ if TYPE_CHECKING:
 _LONGEST = 4096
 """Bytes of one value that are read."""
 
-
-def _two(reply: object) -> tuple[bytes, bytes]:
-    """Read two texts."""
-    match reply:
-        case [bytes(one), bytes(other)]:
-            return one, other
-        case _:
-            raise ReplyShapeError(f"expected two texts, got {reply!r}")
-
-
 _CARD_WRITE = load("card_write", done)
-_CARD_HOLDER = load("card_holder", _two)
+_CARD_HOLDER = load("card_holder", pair)
 
 
 def card_write(
@@ -45,6 +35,6 @@ def card_write(
     return Eval(_CARD_WRITE, keys, args)
 
 
-def card_holder(card: str, field: str, *, deadline: float = NEVER) -> Eval[tuple[bytes, bytes]]:
+def card_holder(card: str, field: str, *, deadline: float = NEVER) -> Eval[tuple[object, object]]:
     """Return what a client's card says of its client, and in *field* of a hold; or empty texts."""
     return Eval(_CARD_HOLDER, (card,), (field, _LONGEST), deadline)

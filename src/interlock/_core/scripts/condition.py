@@ -36,10 +36,11 @@ def _waits(reply: Any) -> Waits | None:
         raise ReplyShapeError(f"expected a wait, got {reply!r}") from None
 
 
-WAIT: Final = Variants("condition_wait", _waits)
-FENCED_WAIT: Final = Variants("fenced_condition_wait", _waits)
-WRITE_WAIT: Final = Variants("write_condition_wait", _waits)
-WAITS: Final = {"lock_release": WAIT, "fenced_release": FENCED_WAIT, "write_release": WRITE_WAIT}
+WAITS: Final = {
+    "lock_release": Variants("condition_wait", _waits),
+    "fenced_release": Variants("fenced_condition_wait", _waits),
+    "write_release": Variants("write_condition_wait", _waits),
+}
 """What releases a lock for a wait, by the script that releases it."""
 NOTIFY: Final = Variants("condition_notify", number_or_nil)
 LOOK_AT: Final = load("condition_look", numbers)

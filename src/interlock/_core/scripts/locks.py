@@ -8,15 +8,9 @@ from typing import Any, Final, NamedTuple
 from interlock._core.model.effects import Eval, Script
 from interlock._core.model.names import NOTE_KEPT, new_request
 from interlock._core.scripts import replies
-from interlock._core.scripts.replies import Grant, milliseconds
+from interlock._core.scripts.replies import milliseconds
 from interlock._core.scripts.source import Variants, bare, load
 from interlock.errors import WrongTypeError
-
-__all__ = [
-    "ACQUIRE", "ASK", "FENCED_ACQUIRE", "FENCED_ASK", "FENCED_RELEASE", "FREED", "GIVE", "LEAVE_ALL", "LEFT_ALONE",
-    "QUERY", "RELEASE", "RENEW", "TAKE_ALL", "Grant", "LockStatus", "forced_note_read", "forced_note_write",
-    "milliseconds", "remember", "status",
-]  # fmt: skip
 
 
 class LockStatus(NamedTuple):

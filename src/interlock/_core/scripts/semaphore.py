@@ -24,9 +24,8 @@ class Numbers(NamedTuple):
 
 def taken_or_not(reply: Any) -> int | Numbers:
     """Read the answer to an acquire: how many are left, or the numbers."""
-    if reply.__class__ is int:
-        answer: int = reply
-        return answer
+    if isinstance(reply, int):
+        return reply
     try:
         left, free, total = reply
         return Numbers(number(left), number_or_nil(free), number_or_nil(total))
