@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.core.simulator.timeline import Action
 
     from interlock._core.queue.places import Line
-    from interlock._core.upkeep.session import Work
+    from interlock._core.upkeep.watchdog import Errand
     from interlock.options import Options
 
 TWICE = 0.5
@@ -163,11 +163,11 @@ class Client:
         while self._inbox:
             session.sort(self._inbox.popleft(), self.clock())
         now = self.clock()
-        work = session.turn(now)
-        if (work.dead or work.renewals) and self._busy:
-            session.put_off(work, now)
-        elif work.dead or work.renewals:
-            self._send(work)
+        errands = session.turn(now)
+        if errands and self._busy:
+            session.put_off(errands, now)
+        elif errands:
+            self._send(errands)
         self._planned += 1
         due, plan = session.plan(now), self._planned
 
@@ -180,12 +180,12 @@ class Client:
         if due != NEVER:
             self.at(self.clock.when(due), come)
 
-    def _send(self, work: Work) -> None:
-        self._busy, calls = True, work.calls()
+    def _send(self, errands: list[Errand]) -> None:
+        self._busy, calls = True, [each.call for each in errands]
 
         def hear(replies: list[Any]) -> None:
             self._busy = False
-            self._put(Answers(work, decoded(calls, replies), self))
+            self._put(Answers(errands, decoded(calls, replies), self))
 
         def answer(outcome: Any) -> None:
             replies = outcome if isinstance(outcome, list) else [outcome] * len(calls)

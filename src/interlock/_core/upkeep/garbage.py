@@ -27,8 +27,6 @@ from interlock._core.scripts.replies import LOOK
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from interlock._core.model.hold import Hold
     from interlock._core.queue.places import Queues
 
@@ -74,12 +72,11 @@ class Garbage:
                 self.dead[hold] = plan
         return found
 
-    def put_off(self, holds: Sequence[Hold], now: float) -> None:
-        """Note that *holds* were due and could not be sent."""
-        for hold in holds:
-            plan = self.dead.get(hold)
-            if plan is not None:
-                plan.at = now + FIRST_PAUSE
+    def put_off(self, hold: Hold, now: float) -> None:
+        """Note that *hold* was due, and its release could not be sent."""
+        plan = self.dead.get(hold)
+        if plan is not None:
+            plan.at = now + FIRST_PAUSE
 
     def next_due(self) -> float:
         """Return when something is due."""

@@ -12,7 +12,7 @@ from interlock._core.model.names import GRANT, WRITES, check_one_slot, draw, pac
 from interlock._core.model.tokens import Tokens
 from interlock._core.queue.places import Queues, nobody
 from interlock._core.upkeep.garbage import Garbage
-from interlock._core.upkeep.watchdog import Watchdog
+from interlock._core.upkeep.watchdog import RELEASE, RENEW, Errand, Watchdog
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from interlock._core.locks.base import Lock
     from interlock._core.model.effects import Eval, Op
     from interlock._core.objects.counter import Call
-    from interlock._core.upkeep.watchdog import Renewal
     from interlock.options import Options
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
@@ -31,27 +30,10 @@ RECENT, MOST_RECENT = 5.0, 1000
 may not know that; and how many of these at most."""
 
 
-class Work(NamedTuple):
-    """What one write to one node has.
-
-    Attributes:
-        dead: holds to release, whose calls come first.
-        renewals: the rest of the calls.
-    """
-
-    dead: list[Hold]
-    renewals: list[Renewal]
-
-    def calls(self) -> list[Eval[Any]]:
-        """Return the scripts."""
-        releases = [hold.lock.down(hold, 0) for hold in self.dead]
-        return [*releases, *[renewal.call for renewal in self.renewals]]
-
-
 class Answers(NamedTuple):
-    """The outcomes of the calls of *work*; its *sender* talks to one node."""
+    """The outcomes of *errands*; their *sender* talks to one node."""
 
-    work: Work
+    errands: Sequence[Errand]
     outcomes: Sequence[Any]
     sender: object
 
@@ -261,19 +243,19 @@ class Session:
         return True
 
     def _answered(self, item: Answers, now: float) -> None:
-        """Take what came of the work that a lane was given."""
-        outcomes = list(item.outcomes)
-        if any(isinstance(each, ServerUnavailableError) for each in outcomes):
+        """Take what came of the errands that a lane was given."""
+        if any(isinstance(each, ServerUnavailableError) for each in item.outcomes):
             self.resend()
-        for hold in item.work.dead:
-            self.garbage.answered(hold, outcomes.pop(0), now)
         due, sent_at = list[Hold](), now
         count, failures = 0, list[Exception]()
-        for renewal, outcome in zip(item.work.renewals, outcomes, strict=True):
-            self.watchdog.answered(renewal, outcome, now)
-            if renewal.call.script.name != "forced_note_read":
-                due.extend(renewal.holds)
-                sent_at = renewal.sent_at
+        for errand, outcome in zip(item.errands, item.outcomes, strict=True):
+            if errand.what is RELEASE:
+                self.garbage.answered(errand.holds[0], outcome, now)
+                continue
+            self.watchdog.answered(errand, outcome, now)
+            if errand.what is RENEW:
+                due.extend(errand.holds)
+                sent_at = errand.sent_at
                 if isinstance(outcome, Exception):
                     failures.append(outcome)
                 else:
@@ -287,7 +269,7 @@ class Session:
                 self.forget(hold)
             hold.drop(entry)
 
-    def turn(self, now: float) -> Work:
+    def turn(self, now: float) -> list[Errand]:
         """Return what is to be released and renewed at *now*, and let those look who shall."""
         places = list(self.queues.places.values())
         renewals = self.watchdog.due(now, places)
@@ -295,13 +277,19 @@ class Session:
             if hold.over is not None and hold not in self.garbage.dead and hold not in self.live:
                 self.queues.forget(hold)
         self.queues.turn(now)
-        return Work(self.garbage.due(now), renewals)
+        return [*self.releases(self.garbage.due(now), now), *renewals]
 
-    def put_off(self, work: Work, now: float) -> None:
-        """Note that *work* could not be sent."""
-        self.garbage.put_off(work.dead, now)
-        if work.renewals:
-            self.watchdog.put_off(now)
+    def releases(self, dead: Sequence[Hold], now: float) -> list[Errand]:
+        """Return the errands that release *dead*."""
+        return [Errand(RELEASE, hold.lock.down(hold, 0), [hold], now) for hold in dead]
+
+    def put_off(self, errands: Sequence[Errand], now: float) -> None:
+        """Note that *errands* could not be sent."""
+        for errand in errands:
+            if errand.what is RELEASE:
+                self.garbage.put_off(errand.holds[0], now)
+            else:
+                self.watchdog.put_off(now)
 
     def plan(self, now: float) -> float:
         """Return when to come again, unless something is put into the inbox before."""

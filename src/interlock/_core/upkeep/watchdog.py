@@ -47,12 +47,18 @@ def _what_happened(hold: Hold, answer: Any) -> str:
     return "" if runs + 1 > held else f"the server was restarted {runs} s ago"
 
 
-class Renewal(NamedTuple):
-    """A script of a round, the holds that it is for, and the time before it is sent.
+RELEASE, RENEW, ASK_WHY = "release", "renew", "ask why"
 
-    It has the time itself: another turn may come before its answer. In a cluster all are for one key.
+
+class Errand(NamedTuple):
+    """A script of a turn, and the holds that it is for; in a cluster all of them have one key.
+
+    Attributes:
+        what: RELEASE or RENEW them, or ASK_WHY one is gone.
+        sent_at: the time before it is sent; another turn may come before its answer.
     """
 
+    what: str
     call: Eval[Any]
     holds: Sequence[Hold]
     sent_at: float
@@ -91,7 +97,7 @@ class Watchdog:
         ends = [hold.valid_until for hold in list(self._live) if hold.entries]
         return min([self._round_at, *ends])
 
-    def due(self, now: float, places: Sequence[Hold]) -> list[Renewal]:
+    def due(self, now: float, places: Sequence[Hold]) -> list[Errand]:
         """End what is over by itself; return what to send at *now*, and for which holds.
 
         *places* are the holds that have a place in a queue: some of them have a grant.
@@ -106,13 +112,14 @@ class Watchdog:
         if due:
             known = dict.fromkeys(due, "") | self._unanswered
             self._unanswered = {hold: why for hold, why in known.items() if hold in self._live}
-        renewals = list[Renewal]()
+        errands = list[Errand]()
         for hold in notes:
-            call = forced_note_read(forced_note(hold.lock.key, hold.holder))
-            renewals.append(Renewal(call, [hold], now))
+            note = forced_note(hold.lock.key, hold.holder)
+            errands.append(Errand(ASK_WHY, forced_note_read(note), [hold], now))
         for group in groups(due):
-            renewals.append(Renewal(group[0].lock.renewing(group, self._lease), group, now))
-        return renewals
+            call = group[0].lock.renewing(group, self._lease)
+            errands.append(Errand(RENEW, call, group, now))
+        return errands
 
     def _grants(self, now: float, places: Sequence[Hold]) -> list[Hold]:
         """Return those that have a grant and need a lease by now."""
@@ -166,23 +173,23 @@ class Watchdog:
         """Note that a part of a round could not be sent, or had no answer."""
         self._round_at = min(self._round_at, now + self._lease / 20)
 
-    def answered(self, renewal: Renewal, answer: Any, now: float) -> None:
+    def answered(self, errand: Errand, answer: Any, now: float) -> None:
         """Take the *answer*: for each hold whether it is kept, why it is lost, or an error."""
-        if renewal.call.script.name == "forced_note_read":
-            self.explain(renewal.holds[0], answer)
+        if errand.what is ASK_WHY:
+            self.explain(errand.holds[0], answer)
         elif answer.__class__ is not list:
             self.put_off(now)
-            for hold in renewal.holds:
+            for hold in errand.holds:
                 if hold in self._unanswered:
                     self._unanswered[hold] = str(answer)
         else:
-            for hold in renewal.holds:
+            for hold in errand.holds:
                 self._unanswered.pop(hold, None)
-            for hold, kept in zip(renewal.holds, answer, strict=True):
+            for hold, kept in zip(errand.holds, answer, strict=True):
                 if not kept:
                     self.gone(hold)
                 elif hold.over is None and hold.renewed:
-                    hold.grant(renewal.sent_at, self._lease)
+                    hold.grant(errand.sent_at, self._lease)
                     if hold.place is not None:
                         hold.place.prolong_at = NEVER
 

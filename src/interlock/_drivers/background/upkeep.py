@@ -16,7 +16,7 @@ from threading import TIMEOUT_MAX
 from typing import TYPE_CHECKING, Any
 
 from interlock._core.model.effects import GRACE, NEVER, decoded
-from interlock._core.upkeep.session import Answers, Work
+from interlock._core.upkeep.session import Answers
 from interlock._drivers.background.callbacks import call_user, outlived
 from interlock._drivers.background.log import log_late
 from interlock._drivers.background.reports import Report
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from interlock._core.model.effects import Eval
     from interlock._core.model.hold import Hold
     from interlock._core.upkeep.session import Session
+    from interlock._core.upkeep.watchdog import Errand
     from interlock._drivers.background.reports import Reports
     from interlock._links.endpoint import Endpoint
     from interlock._links.topology import Topology
@@ -55,15 +56,15 @@ class Lane:
     def __init__(self, upkeep: Upkeep, timeout: float) -> None:
         self._upkeep, self._timeout = upkeep, timeout
         self._pool = Pool(upkeep.topology)
-        self._batches: SimpleQueue[tuple[Work, Report] | None] = SimpleQueue()
+        self._batches: SimpleQueue[tuple[list[Errand], Report] | None] = SimpleQueue()
         self._busy = threading.Lock()
         _ = _thread.start_new_thread(self._run, ())
 
-    def take(self, work: Work, report: Report) -> bool:
+    def take(self, errands: list[Errand], report: Report) -> bool:
         """Send both soon, in one write; return False if the last ones have no answers yet."""
         if not self._busy.acquire(blocking=False):
             return False
-        self._batches.put((work, report))
+        self._batches.put((errands, report))
         return True
 
     def end(self) -> None:
@@ -84,9 +85,9 @@ class Lane:
             del batch, answers  # it may rest for long
         self._pool.close(0)
 
-    def serve(self, work: Work, report: Report) -> Answers:
-        """Send both; return the answers to *work*."""
-        calls, mine = [*work.calls(), *report.calls()], len(work.dead) + len(work.renewals)
+    def serve(self, errands: list[Errand], report: Report) -> Answers:
+        """Send both; return the answers to *errands*."""
+        calls, mine = [*[each.call for each in errands], *report.calls()], len(errands)
         if report.card is not None:  # operators ask whether its client is connected
             self._pool.call(self._upkeep.reports.connection_name())
         # If nothing is heard of them.
@@ -96,7 +97,7 @@ class Lane:
             replies = self._pool.batch(calls, self._timeout, self._upkeep.refuse_closed)
             outcomes = decoded(calls, replies)
             self._upkeep.reports.answered(report, outcomes[mine:], named=self._pool.named)
-        return Answers(work, outcomes[:mine], self)
+        return Answers(errands, outcomes[:mine], self)
 
 
 class Upkeep:
@@ -199,17 +200,17 @@ class Upkeep:
     def _turn(self) -> float:
         session, now = self.session, self.session.clock()
         self._tell_refusals()
-        works, reports = self._by_node(session.turn(now)), self.reports.turn(now)
-        for node in works.keys() | reports.keys():
-            work, report = works.get(node, Work([], [])), reports.get(node, Report())
-            if not self._send(node, work, report):
-                session.put_off(work, now)
+        due, reports = self._by_node(session.turn(now)), self.reports.turn(now)
+        for node in due.keys() | reports.keys():
+            errands, report = due.get(node, []), reports.get(node, Report())
+            if not self._send(node, errands, report):
+                session.put_off(errands, now)
                 self.reports.put_off(report, now)
         for node in set(self._lanes) - {None, *self.topology.nodes}:
             self._lanes.pop(node).end()
         return min(session.plan(now), self.reports.due, self.end_idle(now))
 
-    def _send(self, node: Endpoint | None, work: Work, report: Report) -> bool:
+    def _send(self, node: Endpoint | None, errands: list[Errand], report: Report) -> bool:
         """Give the lane of *node* what is due there; return whether it takes that."""
         lane = self._lanes.get(node)
         if lane is None:
@@ -217,18 +218,14 @@ class Upkeep:
                 lane = self._lanes[node] = Lane(self, self._timeout)
             except RuntimeError:  # too many threads
                 return False
-        return lane.take(work, report)
+        return lane.take(errands, report)
 
-    def _by_node(self, work: Work) -> dict[Endpoint | None, Work]:
-        """Return the parts of *work* by the nodes that serve their keys."""
-        if not (work.dead or work.renewals):
-            return {}
-        owner, parts = self.topology.owner, dict[Any, Work]()
-        for hold in work.dead:
-            parts.setdefault(owner(hold.lock.key), Work([], [])).dead.append(hold)
-        for renewal in work.renewals:
-            node = owner(renewal.holds[0].lock.key)
-            parts.setdefault(node, Work([], [])).renewals.append(renewal)
+    def _by_node(self, errands: list[Errand]) -> dict[Endpoint | None, list[Errand]]:
+        """Return *errands* by the nodes that serve their keys."""
+        parts: dict[Endpoint | None, list[Errand]] = {}
+        for errand in errands:
+            node = self.topology.owner(errand.holds[0].lock.key)
+            parts.setdefault(node, []).append(errand)
         return parts
 
     def close(self, timeout: float) -> None:
@@ -265,9 +262,12 @@ class Upkeep:
         dead = list(self.session.garbage.dead)
         failed: dict[Hold, ServerUnavailableError] = {}
         while True:
-            for work in self._by_node(Work(dead, [])).values():
-                calls = work.calls()
-                for hold, outcome in zip(work.dead, _last(pool, calls, deadline), strict=True):
+            releases = self.session.releases(dead, clock.now())
+            for errands in self._by_node(releases).values():
+                calls = [each.call for each in errands]
+                outcomes = _last(pool, calls, deadline)
+                for errand, outcome in zip(errands, outcomes, strict=True):
+                    hold = errand.holds[0]
                     _ = failed.pop(hold, None)
                     if isinstance(outcome, ServerUnavailableError):
                         failed[hold] = outcome
