@@ -37,7 +37,6 @@ class _FencedForm(Form):
     def of(self, hold: Hold) -> Eval[Any]:
         call: Any = Spliced()
         call.script, call.form, call.hold = self.script, self, hold
-        call.replication = None
         call.more = self._lock.floor()
         floor = packed_text(str(call.more))
         call.packed = f"{self.head}{hold.packed}{self.middle}{floor}{self.tail}".encode()

@@ -84,7 +84,7 @@ class _ReadForm(Form):
         call: Any = _Read()
         packed = hold.packed
         call.script, call.form, call.hold = self.script, self, hold
-        call.replication = call.packed = None
+        call.packed = None
         if len(packed) == self._length:  # else it is packed when it is sent
             call.packed = f"{self._start}{packed[_ID]}{self._between}{packed}{self.tail}".encode()
         if self._writes:

@@ -7,8 +7,9 @@
 -- Source   RedissonMultiLock, which takes one lock after the other
 -- Wire     the hashes and their TTLs, as of lock_acquire
 
-local names = {unpack(KEYS)}
-for i, each in ipairs(names) do
+local names = {}
+for i, each in ipairs(KEYS) do
+  names[i] = each
   lock = each
   if redis.call('exists', lock) == 1 then
     redis.call('hexists', lock, ARGV[i + 1]) -- fails if it is no lock

@@ -9,7 +9,10 @@
 -- Source   RedissonMultiLock
 -- Wire     the hashes, and "0" on the channel of each lock that is freed
 
-local names, answers, count = {unpack(KEYS)}, {}, #ARGV / 2
+local names, answers, count = {}, {}, #ARGV / 2
+for i, each in ipairs(KEYS) do
+  names[i] = each
+end
 for i = 1, count do
   local awaited = true
   if names[count + i] then

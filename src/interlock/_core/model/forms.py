@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Script
     from interlock._core.model.hold import Hold
-    from interlock._core.model.replication import Replication
 
 HOLE = "\ud800"
 """Stands for a holder id among the arguments of a `Form`; those of several holds stand in a row.
@@ -62,7 +61,6 @@ class Form:
         """Return the call for *hold*."""
         call: Any = Spliced()
         call.script, call.form, call.hold = self.script, self, hold
-        call.replication = None
         call.packed = f"{self.head}{hold.packed}{self.tail}".encode()
         return call  # type: ignore[no-any-return]
 
@@ -82,16 +80,15 @@ class Spliced:
     Its parts are needed only if the server does not know the script yet.
     """
 
-    __slots__ = ("form", "hold", "more", "packed", "replication", "script")
+    __slots__ = ("form", "hold", "more", "packed", "script")
     form: Form
     hold: Hold
     more: str | int
     packed: bytes | None
     script: Script[Any]
-    replication: Replication | None
     # Of the class, where an `Eval` has them in each object: what no call here has.
     deadline = float("inf")
-    spare_args = 0
+    replication, spare_args = None, 0
 
     @property
     def keys(self) -> tuple[str, ...]:

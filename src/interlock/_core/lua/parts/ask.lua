@@ -3,10 +3,7 @@ local member = holder .. deaf
 local function take()
   redis.call('hset', lock, holder, '1')
   -- include: extend(lock, lease)
-  if draw then
-    return {draw(true)}
-  end
-  return {'', ''}
+  return draw and {draw(true)} or {'', ''}
 end
 
 local left = redis.call('pttl', lock)
@@ -16,11 +13,7 @@ if free and (not queue or redis.call('exists', queue) == 0)
   return take()
 end
 
--- include: queue
-
-if not queue then -- its user has no right to it, or the slot is moving just now
-  return {left, now, 0, 0, '', '0'}
-end
+-- include: queue, queued
 
 local score = redis.call('zscore', queue, member)
 if free and score then

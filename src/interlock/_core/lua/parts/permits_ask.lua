@@ -31,12 +31,9 @@ local left = one and fits(one) and -2 or ends < PERMANENT and ends - ms or -1
 if stands == '' then
   return left
 end
-if not queue then -- its user has no right to it, or the slot is moving just now
-  return {left, now, 0, 0, '', '0'}
-end
 
 local missed -- its client looks for whoever was
 
--- include: join, refusal
+-- include: queued, join, refusal
 
 return answer

@@ -20,11 +20,7 @@ if redis.call('hexists', lock, holder) == 1
   return take(mode or entry and 'read' or 'write')
 end
 
--- include: rw_queue
-
-if not queue then -- its user has no right to it, or the slot is moving just now
-  return {left, now, 0, 0, '', '0'}
-end
+-- include: rw_queue, queued
 
 local score = redis.call('zscore', queue, member)
 if score and string.sub(score, 1, 1) == '-' then
