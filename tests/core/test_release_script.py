@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interlock._core.scripts.locks import ACQUIRE, ASK, RELEASE
+from interlock._core.scripts.permits import LIMITED_ASK
+from interlock._core.scripts.read_write_lock import WRITE_ASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,3 +111,22 @@ def test_a_full_server_takes_each_release(fresh_server: RedisServer, depth: int)
             client.config_set("maxmemory", 0)
         assert client.hgetall(NAME) == ({ONE.encode(): b"1"} if depth else {})
         at.close()
+
+
+def test_a_full_server_lets_one_ask_that_was_granted_the_lock(fresh_server: RedisServer) -> None:
+    """A waiter may ask just before it reads that it was granted the lock, a reader or writer, too."""
+    rest = [LEASE, TWO, CHANNEL]
+    writer = [LEASE, f"{TWO}:write", CHANNEL]
+    with fresh_server.client() as client:
+        client.hset(NAME, TWO, 1)
+        client.hset("rw", mapping={"mode": "write", f"{TWO}:write": 1})
+        client.zadd("permits", {f"{TWO}.0": 2 * 10**12})
+        client.config_set("maxmemory", 1)
+        try:
+            held = client.eval(ASK["PUBLISH"].text, 2, NAME, QUEUE, *rest)
+            wrote = client.eval(WRITE_ASK["PUBLISH"].text, 3, "rw", "coming", "queue", *writer)
+            text, limit = LIMITED_ASK["PUBLISH"].text, f"{TWO}%1"
+            let_in = client.eval(text, 2, "permits", "waits", LEASE, limit, CHANNEL, "1")
+        finally:
+            client.config_set("maxmemory", 0)
+        assert held == wrote == let_in == [b"", b""]

@@ -8,8 +8,11 @@ end
 
 local left = redis.call('pttl', lock)
 local free = left == -2
-if free and (not queue or redis.call('exists', queue) == 0)
-  or not free and redis.call('hexists', lock, holder) == 1 then
+local held = not free and redis.call('hexists', lock, holder) == 1
+if held then
+  redis.call('hdel', lock, '') -- a full server refuses HSET to one that was granted it, else
+end
+if held or free and (not queue or redis.call('exists', queue) == 0) then
   return take()
 end
 

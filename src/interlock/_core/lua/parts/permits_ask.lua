@@ -10,6 +10,7 @@ local function have()
 end
 expire()
 if redis.call('zscore', permits, read(holder)[1]) then
+  redis.call('zrem', permits, '') -- a full server refuses ZADD to one that was let in, else
   return have()
 end
 local score, one = queue and stands ~= '' and redis.call('zscore', queue, member), nil

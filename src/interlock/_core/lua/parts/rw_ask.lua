@@ -13,7 +13,11 @@ local function take(side)
 end
 
 local mode, left = redis.call('hget', lock, 'mode'), redis.call('pttl', lock)
-if redis.call('hexists', lock, holder) == 1
+local held = redis.call('hexists', lock, holder) == 1
+if held then
+  redis.call('hdel', lock, '') -- a full server refuses HSET to one that was let in, else
+end
+if held
   or left == -2 and not (queue and redis.call('exists', queue) == 1)
   or entry and mode == 'write' and redis.call('hexists', lock, written) == 1
   or entry and mode == 'read' and not (queue and redis.call('zcount', queue, '0', '+inf') > 0) then
