@@ -49,7 +49,7 @@ class Kit:
         thread.start()
         wait_until(lambda: len(self.session.queues.places) > waits, PROMPT, "it waits")
         line = next(iter(self.session.lines.values()))
-        wait_until(lambda: line.heard, PROMPT, "it hears")
+        wait_until(lambda: line.ready, PROMPT, "it hears")
         time.sleep(0.05)
         return thread
 

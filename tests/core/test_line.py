@@ -31,7 +31,7 @@ def test_a_mark_does_not_outlive_an_ask(
         got = pool.submit(lock.acquire, timeout=60)
         wait_until(lambda: redis_client.zcard(QUEUE) == 1, 10, "it stands in the queue")
         ((member, came),) = redis_client.zrange(QUEUE, 0, -1, withscores=True)
-        wait_until(lambda: lock._core.session.lines[lock._core.channel].heard, 10, "it listens")
+        wait_until(lambda: lock._core.session.lines[lock._core.channel].ready, 10, "it listens")
         redis_client.zadd(QUEUE, {member: -came}, xx=True)
         wake = f"interlock_wake:{{{NAME}}}:{lock._core.session.client_id}"
         redis_client.publish(wake, member.partition(b":")[2])
@@ -60,7 +60,7 @@ def test_a_grant_for_nobody_is_released(
 
 
 def _hears(lock: Any) -> bool:
-    return any(line.heard for line in list(lock._core.session.lines.values()))
+    return any(line.ready for line in list(lock._core.session.lines.values()))
 
 
 def test_a_release_is_sent_again_after_a_lost_subscription(

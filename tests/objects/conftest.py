@@ -13,7 +13,7 @@ from tests.objects.trouble import troubled
 from tests.objects.worlds import WORLDS, World, parameters
 from tests.support.servers import RedisServer
 
-from interlock._core.locks import fair_lock, group_lock, together
+from interlock._core.locks import fair_lock, together
 from interlock._core.objects import condition, election
 from interlock._core.queue import places
 
@@ -76,7 +76,7 @@ def scene(world: World, place: Place, patient: None) -> Iterator[Stage]:
 @pytest.fixture
 def by_message(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nobody look by itself for a minute: whoever goes on sooner was told."""
-    for module in (places, fair_lock, group_lock, condition, election):
+    for module in (places, fair_lock, condition, election):
         monkeypatch.setattr(module, "POLL", 60.0)
     monkeypatch.setattr(places, "LONGEST_POLL", 60.0)
 

@@ -102,7 +102,7 @@ class Requirements:
         scripts = [script for kind in self.objects for script in known[kind]]
         called = frozenset[str]().union(*map(_called, scripts))
         kinds = [KINDS[kind] for kind in self.objects if kind in KINDS]
-        if "spin_lock" in self.objects or any(kind.breaks for kind in kinds):
+        if "spin_lock" in self.objects or any(kind.core for kind in kinds):
             called |= TO_BREAK
         commands = ["evalsha", "eval", *sorted(called)]
         keys, channels = self._places()[0], self.channels

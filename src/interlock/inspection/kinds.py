@@ -10,11 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from interlock._core.locks import forced
+from interlock._core.locks.base import Lock
+from interlock._core.locks.fair_lock import FairLock
+from interlock._core.locks.fenced_lock import FencedLock
+from interlock._core.locks.read_write_lock import ReadLock
+from interlock._core.locks.release import break_holds
 from interlock._core.model import names
+from interlock._core.model.effects import Eval
 from interlock._core.model.names import barrier_key, limited_channel, limited_permits
+from interlock._core.objects.election import Election
+from interlock._core.objects.number import LeasedNumber
+from interlock._core.objects.permits import LeasedPermits, LimitedPermits
+from interlock._core.scripts.group_lock import GROUP_RELEASE
 from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -34,14 +43,15 @@ def itself(name: str) -> str:
 class Kind:
     """A row of the catalogue.
 
-    Its rights follow from its *scripts*; a kind that is made of others has none. An operator *breaks* a hold, unless nobody has any. Cards
-    and notes know it by its *key*. The reader looks at the key *seen_at*, which is of *type* in the
-    words of the command TYPE; it does not tell of a kind without one.
+    Its rights follow from its *scripts*; a kind that is made of others has none. Its *core* makes
+    what an operator breaks holds of, unless nobody has any. Cards and notes know it by its *key*.
+    The reader looks at the key *seen_at*, which is of *type* in the words of the command TYPE; it
+    does not tell of a kind without one.
     """
 
     scripts: tuple[str, ...] = ()
     channel: Named | None = None
-    breaks: forced.Break | None = None
+    core: Callable[[Session, str, str], Lock] | None = None
     key: Named = itself
     type: str = ""
     seen_at: Named = itself
@@ -68,6 +78,29 @@ def _scripts(prefix: str, words: str) -> tuple[str, ...]:
     return tuple([f"{prefix}_{word}" for word in words.split()])
 
 
+class _Group(Lock):
+    """All values of a group."""
+
+    kind = "group lock"
+    waiters_apart = True
+
+    def forced(self, holder: str) -> Eval[Any]:
+        args = holder, 0, names.lock_channel(self.key), "-"
+        return Eval(GROUP_RELEASE[self.publish], (self.key,), args)
+
+
+def _leased(session: Session, name: str, key: str) -> LeasedPermits:
+    return LeasedPermits(session, name, key, number=LeasedNumber(session, name, key))
+
+
+def _limited(session: Session, name: str, key: str) -> LimitedPermits:
+    return LimitedPermits(session, name, key, 1)
+
+
+def _election(session: Session, name: str, key: str) -> Election:
+    return Election(session, name, key, None, lambda: ("", 0))  # an operator is no candidate
+
+
 _LOCK = (
     *_scripts("lock", "acquire ask release give renew query"),
     *_scripts("locks", "acquire release"),
@@ -75,17 +108,17 @@ _LOCK = (
 _RENEWED = _scripts("lock", "renew query")
 
 KINDS = {
-    "lock": Kind(_LOCK, names.lock_channel, forced.lock, type="hash"),
+    "lock": Kind(_LOCK, names.lock_channel, Lock, type="hash"),
     "fair_lock": Kind(
         _scripts("fair", "ask release") + _RENEWED,
         names.lock_channel,
-        forced.fair_lock,
+        FairLock,
         type="hash",
     ),
     "fenced_lock": Kind(
         _LOCK + _scripts("fenced", "acquire ask release"),
         names.lock_channel,
-        forced.fenced_lock,
+        FencedLock,
         type="hash",
         token=names.fence_token,
     ),
@@ -94,13 +127,13 @@ KINDS = {
         + _scripts("write", "acquire ask release")
         + _RENEWED,
         names.read_write_channel,
-        forced.read_write_lock,
+        ReadLock,
         type="hash",
     ),
     "group_lock": Kind(
         _scripts("group", "acquire release renew query"),
         names.lock_channel,
-        forced.group_lock,
+        _Group,
         type="hash",
     ),
     # The reader takes it for a plain lock: on a server it is one.
@@ -110,14 +143,14 @@ KINDS = {
     "leased_semaphore": Kind(
         _scripts("leased", "ask release query change") + _scripts("permits", "renew"),
         names.semaphore_channel,
-        forced.leased_semaphore,
+        _leased,
         type="zset",
         seen_at=names.permit_leases,
     ),
     "limited": Kind(
         _scripts("limited", "ask release query") + _scripts("permits", "renew"),
         limited_channel,
-        forced.limited,
+        _limited,
         limited_permits,
         type="zset",
         seen_at=limited_permits,
@@ -148,7 +181,7 @@ KINDS = {
     "election": Kind(
         _scripts("election", "ask release query") + _RENEWED,
         lambda name: names.lock_channel(names.election_key(name)),
-        forced.election,
+        _election,
         names.election_key,
         type="hash",
         seen_at=names.election_key,
@@ -170,7 +203,8 @@ def force_release(session: Session, kind: str, name: str, holder: str, reason: s
     Return whether *holder* held the lock until now, or may have, because a reply was lost. Raise
     ConfigError if nobody holds an object of this *kind*.
     """
-    breaks = KINDS[kind].breaks
-    if breaks is None:
+    core = KINDS[kind].core
+    if core is None:
         raise ConfigError(f"{name!r} is a {kind}: nobody holds it, so no hold can be broken")
-    return (yield from breaks(session, name, holder, reason))
+    lock = core(session, name, session.key(name)).owning(holder.encode())
+    return (yield from break_holds(lock, holder, reason))

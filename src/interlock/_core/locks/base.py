@@ -7,7 +7,7 @@ An interrupted call undoes nothing. `give_up` ends the hold in our own tables, a
 garbage: when the error reaches the caller, the release is under way.
 
     acquire     the script with one key; nobody pays for a queue that does not exist
-    refused     stand in the queue: hear its messages, then ask (`queue.waiting`)
+    refused     stand in the queue: hear its messages, then ask (`Lock.wait`)
     told        start with the grant, or ask if in doubt
     release     gives the lock to the first in the queue; a reply tells if that is one of ours
 
@@ -26,7 +26,6 @@ from interlock._core.model.forms import HOLE, Form
 from interlock._core.model.hold import ENDED, FIRST, KEPT, LEAST, LOST, OPEN, SLACK, Hold
 from interlock._core.model.names import (
     GRANT,
-    draw,
     forced_note,
     lock_channel,
     packed_text,
@@ -36,15 +35,15 @@ from interlock._core.model.names import (
     wake_channel,
 )
 from interlock._core.model.replication import Replication
-from interlock._core.queue.places import Line, nobody
-from interlock._core.queue.waiting import waiting
+from interlock._core.queue.places import Line, news_for, nobody
 from interlock._core.scripts import locks as scripts
 from interlock._core.scripts.replies import Grant, News, Refusal, is_grant, milliseconds
 from interlock.errors import InterlockError, ReentryError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from interlock._core.model.effects import Script
     from interlock._core.model.hold import Owner
     from interlock._core.scripts.locks import LockStatus
     from interlock._core.upkeep.session import Session
@@ -53,12 +52,12 @@ if TYPE_CHECKING:
 class Lock:
     """The algorithm of one lock, for all its owners in this client.
 
-    A kind overrides what its scripts differ in: `_entering`, `_asking` and `_leaving` (its forms),
-    `granted` if the answers differ, `renewing` with `renewed_with` if holds are renewed together, and
-    `state` if its holders do not stand in a hash of its key, each with its depth. Without a queue on
-    the server, `queues` is False, `channels` names one channel, and `line` is the class of those who
-    wait here. A release that leaves entries sends the new depth: if `_leaving` ignores that, the kind
-    is not reentrant.
+    A kind overrides what its scripts differ in: `asks`, `releases` and `own_keys`, or `_entering`,
+    `_asking` and `_leaving` (its forms), `granted` if the answers differ, `renewing` with
+    `renewed_with` if holds are renewed together, and `state` if its holders do not stand in a hash
+    of its key, each with its depth. Without a queue on the server, `queues` is False, `channels`
+    names one channel, and `line` is the class of those who wait here. A release that leaves entries
+    sends the new depth: if `_leaving` ignores that, the kind is not reentrant.
 
     Args:
         session: the client's state.
@@ -69,6 +68,7 @@ class Lock:
     Attributes:
         queue: the key of the queue; empty if there is none, as another name has the same channels.
         channel: where Java listens.
+        standing: by what its line is found.
         place: what an owner calls it in its own table.
         token_source: what kept the last token above all earlier ones.
         leave: the form of the usual release, once it is known how messages are sent.
@@ -81,10 +81,17 @@ class Lock:
     extending: ClassVar[Any]
     breaking: ClassVar[Any]
     """The classes of the steps, here and in `release`, and what releases by force."""
+    asks: ClassVar[Mapping[str, Script[Any]]] = scripts.ASK
+    releases: ClassVar[Mapping[str, Script[Any]]] = scripts.RELEASE
+    """Its scripts, by the command that sends their messages."""
+    own_keys: tuple[str, ...] = ()
+    """The keys of these between the lock's and those of the queue."""
+    enters: ClassVar[bool] = True
+    """Whether its first try is known before it is known how messages are sent."""
     queues = True
     """Whether its waiters stand in the queue."""
-    shared = False
-    """Whether several waiters may be let in at a time."""
+    waiters_apart = False
+    """Whether no waiter loses its place by a release of its id by force."""
     in_turn = False
     """Whether its waiters of one client ask one after the other."""
     sides = False
@@ -99,7 +106,7 @@ class Lock:
 
     def __init__(self, session: Session, name: str, key: str, *, reentrant: bool = True) -> None:
         self.session, self.name, self.key, self.reentrant = session, name, key, reentrant
-        self.channel = self.channel_of(key)
+        self.channel = self.standing = self.channel_of(key)
         self.queue = "" if shares_channels(key) else waiting_queue(self.channel)
         self.place = f"{id(session)}:{key}"
         if session.outside.clustered:  # no script may have keys of several slots
@@ -107,7 +114,7 @@ class Lock:
         self.token_source: str | None = None
         self._lasts = session.options.lease
         self._forms: dict[tuple[object, ...], Form] = {}
-        self._enter = self._entering(session.options.lease, 1)
+        self._enter = self._entering(session.options.lease, 1) if self.enters else None
         self.leave: Form | None = None
 
     def __repr__(self) -> str:
@@ -129,38 +136,39 @@ class Lock:
         return Form(scripts.ACQUIRE, (self.key,), (milliseconds(lease), HOLE, depth))
 
     def _asking(self, lease: float, deaf: str) -> Form:
-        script, keys = scripts.ASK[self.session.publish], (self.key, self.queue)
-        args = (milliseconds(lease), HOLE, self.channel, *deaf)
-        return Form(script, keys, args, self._spare())
+        return self._form(self.asks, milliseconds(lease), HOLE, self.channel, *deaf)
 
     def _leaving(self, depth: int, how: str) -> Form:
-        args: tuple[str | int, ...] = (HOLE, depth, self.channel, *([how] if how else []))
-        return Form(scripts.RELEASE[self.publish], self._with_queue(self.key), args, self._spare())
+        return self._form(self.releases, HOLE, depth, self.channel, *how)
 
-    def _with_queue(self, *keys: str) -> tuple[str, ...]:
-        return (*keys, self.queue) if self._spare() else keys
+    def _form(self, variants: Mapping[str, Script[Any]], *args: str | int) -> Form:
+        spare = self.queue_keys
+        keys = (self.key, *self.own_keys, *spare)
+        return self._made(variants[self.publish], keys, args, len(spare))
 
-    def _spare(self) -> int:
-        return 1 if self.queue else 0
+    def _made(self, *parts: Any) -> Form:
+        return Form(*parts)
+
+    @property
+    def queue_keys(self) -> tuple[str, ...]:
+        """The last keys of its scripts, which may be missing: they are about its waiters."""
+        return (self.queue,) if self.queue else ()
 
     def call(self, hold: Hold, lease: float, depth: int) -> Eval[Any]:
         """Return the script by which *hold* reaches *depth* with a *lease*."""
-        if depth == 1 and hold.renewed:
+        if depth == 1 and hold.renewed and self._enter is not None:
             return self._enter.of(hold)
-        which = "enter", lease, depth
-        form = self._forms.get(which) or self._keep(which, self._entering(lease, depth))
-        return form.of(hold)
+        return self._kept(self._entering, lease, depth).of(hold)
 
     def ask(self, hold: Hold) -> Eval[Any]:
         """Return the script by which *hold* gets the lock, or a place in its queue."""
         place = hold.place
         deaf = "?" if place is not None and place.line.deaf else ""
-        which = "ask", hold.lease, deaf
-        form = self._forms.get(which) or self._keep(which, self._asking(hold.lease, deaf))
-        call = form.of(hold)
-        if place is not None and place.former:
+        call = self._kept(self._asking, hold.lease, deaf).of(hold)
+        if place is not None and place.came and not place.refused:
+            # It names its place, which it may have lost only because nobody listened for a moment.
             call = call.anew()
-            call.args = (*call.args, *([] if deaf else [""]), place.former)
+            call.args = (*call.args, *([] if deaf else [""]), place.came)
         return call
 
     def down(self, hold: Hold, depth: int) -> Eval[Any]:
@@ -171,23 +179,23 @@ class Lock:
             if leave is None:
                 leave = self.leave = self._leaving(0, "")
             return leave.of(hold)
-        which = "leave", depth
-        form = self._forms.get(which)
-        if form is None:
-            form = self._keep(which, self._leaving(depth, "" if depth else "1"))
-        return form.of(hold)
+        return self._kept(self._leaving, depth, "" if depth else "1").of(hold)
 
     def give(self, holder: str, successor: str, lease: float) -> Eval[bool]:
         """Return the script by which *successor* takes the place of *holder*."""
-        args = (holder, successor, milliseconds(lease))
-        return Eval(scripts.GIVE, self._with_queue(self.key), args, spare_keys=self._spare())
+        keys, args = (self.key, *self.queue_keys), (holder, successor, milliseconds(lease))
+        return Eval(scripts.GIVE, keys, args, spare_keys=len(keys) - 1)
 
-    def _keep(self, which: tuple[object, ...], form: Form) -> Form:
-        """Keep *form*, which was made just now, with a few others."""
-        if len(self._forms) >= MOST_FORMS:
-            self._forms.clear()
-        self._forms[which] = form
-        return form
+    def _kept(self, make: Callable[..., Form], *args: object) -> Form:
+        """Return the form that *make* makes of *args*; a few are kept."""
+        which = make.__name__, args
+        try:
+            return self._forms[which]
+        except KeyError:
+            if len(self._forms) >= MOST_FORMS:
+                self._forms.clear()
+            form = self._forms[which] = make(*args)
+            return form
 
     def forced(self, holder: str) -> Eval[Any]:
         """Return the release of *holder* for another client, whose own waiters get a message too."""
@@ -201,13 +209,9 @@ class Lock:
     # The steps of an acquire.
 
     def new_hold(self, owner: Owner, lease: float | None) -> Hold:
-        """Return a new hold for *owner*."""
-        session = self.session
-        if lease is None:
-            lasts = self._lasts
-            packed = f"{session.head}{draw()}\r\n" if lasts >= GRANT else session.new_id(lasts)
-            return Hold().of(self, owner.reference, packed, lasts, True)
-        return Hold().of(self, owner.reference, session.new_id(lease), lease, False)
+        lasts = self._lasts if lease is None else lease
+        packed = self.session.new_id(lasts)
+        return Hold().of(self, owner.reference, packed, lasts, lease is None)
 
     def first(self, hold: Hold, deadline: float) -> Eval[Any] | None:
         """Return the first try to acquire *hold*; None if `attempt` makes it."""
@@ -218,12 +222,11 @@ class Lock:
             if line is not None and line.ready and self._stands() and deadline > clock():
                 # Somebody here has just waited for it: do not try in vain first.
                 session.queues.stand(hold)
-                hold.sent_at, hold.asking = clock(), True
-                return self.confirmed(self.ask(hold), hold)
         hold.sent_at, hold.asking = clock(), True
-        if session.replicas is not None:
-            return self.confirmed(self.call(hold, hold.lease, 1), hold)
-        return self._enter.of(hold) if hold.renewed else self.call(hold, hold.lease, 1)
+        enter = self._enter
+        if enter is None or hold.place is not None or session.replicas is not None:
+            return self.confirmed(self.trial(hold, deadline), hold)
+        return enter.of(hold) if hold.renewed else self.call(hold, hold.lease, 1)
 
     def confirmed(self, call: Eval[Any], hold: Hold) -> Eval[Any]:
         """Return *call*; replicas are asked about what it grants *hold*, if the client wants that."""
@@ -234,11 +237,6 @@ class Lock:
                 policy, repr(self), is_grant, hold.lease
             )
         return call
-
-    @property
-    def standing(self) -> str:
-        """By what its line is found."""
-        return self.channel
 
     def _stands(self) -> bool:
         """Return whether there is a queue to stand in."""
@@ -304,9 +302,7 @@ class Lock:
             holders = (hold.holder for hold in group)
             keys = tuple([hold.lock.key for hold in group])
             return Eval(scripts.RENEW, keys, (milliseconds(lease), *holders))
-        which = "renew", lease
-        form = self._forms.get(which) or self._keep(which, self._renewing(lease))
-        return form.of(group[0])
+        return self._kept(self._renewing, lease).of(group[0])
 
     def _renewing(self, lease: float) -> Form:
         return Form(scripts.RENEW, (self.key,), (milliseconds(lease), HOLE))
@@ -315,6 +311,8 @@ class Lock:
         """Return the lock that a hold with *number* is of; messages are for both sides of one."""
         del number
         return self
+
+    # What the server knows of it.
 
     def state(self) -> Eval[LockStatus]:
         """Return the script that tells who holds it."""
@@ -327,9 +325,7 @@ class Lock:
         return call
 
     def status(self) -> Op[LockStatus]:
-        """Ask who holds it, how deep and for how long."""
-        found: LockStatus = yield from self.session.persist(self.state(), NEVER)
-        return found
+        return self.session.persist(self.state(), NEVER)
 
     def depth_of(self, hold: Hold) -> Op[int]:
         """Return how deep *hold* is if the server has it, else 0."""
@@ -350,7 +346,14 @@ class Lock:
 
     def wait(self, hold: Hold, deadline: float) -> Op[bool]:
         """Wait for *hold*, which was refused once; return whether it is held now."""
-        return waiting(hold, deadline)
+        while (news := (yield from news_for(hold, deadline))) is not None:
+            if self.started(hold, news):
+                return True
+            if self.granted(hold, (yield from self.attempt(hold, deadline, None))):
+                return True
+            if hold.valid_until and self.session.clock() >= deadline:
+                return False  # answers take longer than the lease: it would ask for ever
+        return False
 
     def ask_why(self, hold: Hold) -> Op[None]:
         """Lose *hold*, which the server does not have: read the note that an operator may have left."""
@@ -367,9 +370,9 @@ class Lock:
                 answer = error
         session.watchdog.explain(hold, answer)
 
-    def excludes(self, hold: Any) -> bool:
+    def excludes(self, hold: Hold) -> bool:
         """Return whether *hold*, which another owner has, keeps this lock from being acquired."""
-        return isinstance(hold, Hold) and hold.lock.place == self.place
+        return hold.lock.place == self.place
 
 
 PROMPT = 0.5

@@ -15,7 +15,7 @@ Source: RedissonMultiLock, Redisson 4.7.0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from interlock._core.locks.base import Acquire, Lock, let_go, note_entered
 from interlock._core.locks.errors import ended_error, lost_error
@@ -97,17 +97,14 @@ class CompositeHold(Hold):
 
     @_of_parts
     def reason(self) -> LossReason | None:
-        """Why a part was lost."""
         return getattr(self._lost_part(), "reason", None)
 
     @_of_parts
     def detail(self) -> str:
-        """What is known besides of that."""
         return getattr(self._lost_part(), "detail", "")
 
     @property
     def holder(self) -> str:
-        """The id of its first part."""
         return next((part.holder for part in self.parts), "")
 
     @property
@@ -163,20 +160,10 @@ class CompositeHold(Hold):
 class Composite(Lock):
     """Several locks as one; their clients are in one process and share a clock.
 
-    Args:
-        members: the locks.
-        needed: how many of them make a hold.
-
     Attributes:
         members: the locks, in the order in which they are taken.
         needed, spare: how many make a hold, and how many may be missing.
-
-    Raises:
-        ConfigError: there are no members, or one of them is given twice.
     """
-
-    acquiring: ClassVar[Any]
-    members: Sequence[Lock]
 
     def __init__(self, members: Sequence[Lock], needed: int) -> None:
         if not members:
@@ -196,7 +183,7 @@ class Composite(Lock):
     def renewing(self, group: Sequence[Hold], lease: float) -> Any:
         """Return None: each part has a renewal of its own."""
 
-    def excludes(self, hold: Any) -> bool:
+    def excludes(self, hold: Hold) -> bool:
         if self.spare:
             return super().excludes(hold)
         return any(member.excludes(hold) for member in self.members)
@@ -330,7 +317,6 @@ class Composite(Lock):
         return hold.depth if hold.valid(self.session.clock()) else 0
 
     def present_holder(self) -> Op[tuple[Lock, str | None]]:
-        """Return a member that is held, and who holds it, if one is."""
         outcomes = yield from self._all([member.present_holder() for member in self.members])
         for found in outcomes:
             if not isinstance(found, InterlockError) and found[1] is not None:
@@ -340,12 +326,7 @@ class Composite(Lock):
     def breaking(  # pyright: ignore[reportIncompatibleVariableOverride]
         self, holder: str | None = None, reason: str = ""
     ) -> Op[bool]:
-        """Free every member, whoever holds it; return whether any was locked.
-
-        Raises:
-            ConfigError: there is a *holder*: it has no ids.
-            InterlockError: more members than are spare could not be reached. The others were freed.
-        """
+        """Free every member that can be reached, whoever holds it; return whether any was locked."""
         if holder is not None:
             raise ConfigError(f"{self.kind} has no holder id: break the holds of its members")
         del reason
@@ -524,7 +505,6 @@ class ExtendAll(Extend):
     _hold: CompositeHold
 
     def rest(self, failure: Exception | None) -> Op[None]:
-        """Extend the parts, all at once."""
         del failure
         hold = self._hold
         yield from hold.lock.extend_parts(hold, self._lease)

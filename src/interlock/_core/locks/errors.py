@@ -10,7 +10,6 @@ from interlock._core.insight.holder import known_holder
 from interlock.errors import AcquireTimeoutError, HoldLostError, NotHeldError
 
 if TYPE_CHECKING:
-    from interlock._core.insight.holder import Holder
     from interlock._core.model.hold import Hold
     from interlock._core.upkeep.session import Session
     from interlock.errors import ServerUnavailableError
@@ -47,25 +46,6 @@ def ended_error(hold: Hold) -> NotHeldError:
     error = not_held(hold.lock.kind, hold.name, hold.label)
     if hold.lock.session.is_parents(hold.holder):
         tell_of_fork(error, hold.lock.session)
-    return error
-
-
-def not_acquired(
-    kind: str, name: str, timeout: float, by: Holder | None = None, *, member: str = ""
-) -> AcquireTimeoutError:
-    """Return the error for a lock that was not acquired in *timeout* seconds.
-
-    It is held *by* somebody, or its *member* is.
-    """
-    what = f"{member} is held" if member else "held"
-    error = AcquireTimeoutError(
-        f"{kind} {name!r} not acquired in {timeout:g} s{'' if by is None else f'; {what} by {by}'}",
-        name=name,
-        timeout=timeout,
-    )
-    if by is not None:
-        error.holder, error.place = by.holder, by.place
-        error.host, error.pid, error.program = by.host, by.pid, by.program
     return error
 
 

@@ -37,10 +37,8 @@ class Turn(Line):
     """What one waiter hears. No other one stands here, and its own wait is its timer."""
 
     def __init__(self, session: Session, lock: Lock, hold: Hold) -> None:
-        super().__init__(session, lock)
-        self.channels = (f"{lock.channel}:{hold.holder}",)
+        super().__init__(session, lock, f"{lock.channel}:{hold.holder}")
         self.look_at = 0.0
-        self.waiters[hold] = None
 
     def look_in(self, seconds: float) -> None:
         """Let it ask at once: it is first now, or its connection was lost."""
@@ -52,10 +50,11 @@ class FairLock(Lock):
     """A lock that one owner at a time holds, in the order in which they asked."""
 
     kind = "fair lock"
-    queues = False
+    releases = FAIR_RELEASE
+    enters = queues = False
 
     def __init__(self, session: Session, name: str, key: str, *, reentrant: bool = True) -> None:
-        self._keys = key, fair_queue(key), fair_timeouts(key)
+        self.own_keys = fair_queue(key), fair_timeouts(key)
         self._silence = milliseconds(session.options.fair_wait)
         super().__init__(session, name, key, reentrant=reentrant)
         self.queue = ""  # that of the plain lock
@@ -63,33 +62,24 @@ class FairLock(Lock):
     # The commands. A re-entry is the plain lock's.
 
     def call(self, hold: Hold, lease: float, depth: int) -> Eval[Any]:
-        return super().call(hold, lease, depth) if depth > 1 else self._turn(hold, lease, 0)
+        if depth > 1:
+            return super().call(hold, lease, depth)
+        return self._kept(self._turning, lease, 0).of(hold)
 
     def trial(self, hold: Hold, until: float) -> Eval[Any]:
         """Return the script by which *hold* tries to get the lock; it joins if it may wait."""
-        return self._turn(hold, hold.lease, 1 if until > self.session.clock() else 0)
-
-    def _turn(self, hold: Hold, lease: float, waits: int) -> Eval[Any]:
-        which = "turn", lease, waits
-        form = self._forms.get(which) or self._keep(which, self._turning(lease, waits))
-        return form.of(hold)
+        waits = 1 if until > self.session.clock() else 0
+        return self._kept(self._turning, hold.lease, waits).of(hold)
 
     def _turning(self, lease: float, waits: int) -> Form:
         args = (milliseconds(lease), HOLE, waits, self._silence, self.channel)
-        return Form(FAIR_ASK[self.session.publish], self._keys, args)
+        return self._form(FAIR_ASK, *args)
 
     def _leaving(self, depth: int, how: str) -> Form:
         del how
-        args = (HOLE, depth, self._silence, self.channel)
-        return Form(FAIR_RELEASE[self.publish], self._keys, args)
+        return self._form(self.releases, HOLE, depth, self._silence, self.channel)
 
     # The steps of an acquire.
-
-    def first(self, hold: Hold, deadline: float) -> Eval[Any] | None:
-        session = self.session
-        session.live[hold] = None
-        hold.sent_at, hold.asking = session.clock(), True
-        return self.confirmed(self.trial(hold, deadline), hold)
 
     def granted(self, hold: Hold, answer: Any) -> bool:
         if answer.__class__ is Grant:
@@ -103,7 +93,8 @@ class FairLock(Lock):
         return False
 
     def _stand(self, hold: Hold) -> Place:
-        place = hold.place = Place(Turn(self.session, self, hold))
+        line = Turn(self.session, self, hold)
+        place = line.waiters[hold] = hold.place = Place(line)
         self.session.queues.places[hold.number] = hold
         return place
 

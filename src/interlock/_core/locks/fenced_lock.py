@@ -47,9 +47,10 @@ class FencedLock(Lock):
     """A plain lock whose holds have tokens."""
 
     kind = "fenced lock"
+    asks, releases = scripts.FENCED_ASK, scripts.FENCED_RELEASE
 
     def __init__(self, session: Session, name: str, key: str, **options: Any) -> None:
-        self._counter = fence_token(key)
+        self.own_keys = (fence_token(key),)
         self._unit = 1 << EPOCH_BITS if session.outside.clustered else 0
         super().__init__(session, name, key, **options)
 
@@ -60,19 +61,17 @@ class FencedLock(Lock):
 
     def _entering(self, lease: float, depth: int) -> Form:
         args = (milliseconds(lease), HOLE, depth, MORE, self._unit)
-        return _FencedForm(self, scripts.FENCED_ACQUIRE, (self.key, self._counter), args)
+        return self._made(scripts.FENCED_ACQUIRE, (self.key, *self.own_keys), args)
 
     def _asking(self, lease: float, deaf: str) -> Form:
-        keys = self._with_queue(self.key, self._counter)
-        args = (milliseconds(lease), HOLE, self.channel, self._unit, MORE, *deaf)
-        script = scripts.FENCED_ASK[self.session.publish]
-        return _FencedForm(self, script, keys, args, self._spare())
+        lasts = milliseconds(lease)
+        return self._form(self.asks, lasts, HOLE, self.channel, self._unit, MORE, *deaf)
 
     def _leaving(self, depth: int, how: str) -> Form:
-        keys = self._with_queue(self.key, self._counter)
-        args = (HOLE, depth, self.channel, how, self._unit, MORE)
-        script = scripts.FENCED_RELEASE[self.session.publish]
-        return _FencedForm(self, script, keys, args, self._spare())
+        return self._form(self.releases, HOLE, depth, self.channel, how, self._unit, MORE)
+
+    def _made(self, *parts: Any) -> Form:
+        return _FencedForm(self, *parts)
 
     def attempt(self, hold: Hold, until: float, failure: Exception | None) -> Op[Any]:
         """Try as other locks do; a grant with a token that is too small asks for another one."""

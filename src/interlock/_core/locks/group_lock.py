@@ -16,39 +16,31 @@ Source: RedissonFasterMultiLock, Redisson 4.7.0.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from interlock._core.locks.base import Lock
 from interlock._core.model import highway_hash
 from interlock._core.model.effects import Eval
 from interlock._core.model.forms import HOLE, Form
-from interlock._core.model.hold import Hold
-from interlock._core.queue.places import DEAF, POLL, Line
+from interlock._core.queue.places import Line
 from interlock._core.scripts import group_lock as scripts
-from interlock._core.scripts.replies import LOOK, milliseconds
+from interlock._core.scripts.replies import milliseconds
 from interlock.errors import ReentryError
 from interlock.options import check_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from interlock._core.model.hold import Owner
+    from interlock._core.model.hold import Hold, Owner
     from interlock._core.scripts.locks import LockStatus
     from interlock._core.upkeep.session import Session
 
 
 class Crowd(Line):
-    """The waiters of one client for one group, who want different values."""
+    """The waiters of one client for one group: the oldest for each set of values looks."""
 
-    def look(self, now: float) -> None:
-        """Let the oldest one look for each set of values, and set the timer anew."""
-        self.look_at = now + (POLL if self.heard else DEAF)
-        oldest = dict[str, Hold]()
-        for hold in list(self.waiters):
-            _ = oldest.setdefault(hold.lock.place, hold)
-        for hold in oldest.values():
-            if hold.place is not None:
-                hold.place.tell(LOOK)
+    kind_of = attrgetter("lock.place")
 
 
 class GroupLock(Lock):
@@ -59,7 +51,9 @@ class GroupLock(Lock):
     """
 
     kind = "group lock"
+    releases = scripts.GROUP_RELEASE
     queues = False
+    in_turn = True
     line = Crowd
 
     def __init__(
@@ -89,8 +83,7 @@ class GroupLock(Lock):
         return Form(scripts.GROUP_ACQUIRE, (self.key,), args)
 
     def _leaving(self, depth: int, how: str) -> Form:
-        args: tuple[str | int, ...] = (HOLE, depth, self.channel, how, *self._fields)
-        return Form(scripts.GROUP_RELEASE[self.publish], (self.key,), args)
+        return self._form(self.releases, HOLE, depth, self.channel, how, *self._fields)
 
     def renewing(self, group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
         holders = [hold.holder for hold in group]
@@ -104,7 +97,7 @@ class GroupLock(Lock):
     # The steps of an acquire.
 
     def new_hold(self, owner: Owner, lease: float | None) -> Hold:
-        for hold in owner.table.values() if owner.table else ():
+        for hold in owner.table.values():
             if self.excludes(hold) and hold.valid(self.session.clock()):
                 raise ReentryError(
                     f"{owner.label} holds some of the values of group lock {self.name!r} "
@@ -117,21 +110,19 @@ class GroupLock(Lock):
         """Return the first try to acquire *hold*; None if it stands behind others, or `attempt` makes it."""
         session = self.session
         line = session.lines.get(self.channel)
-        if line is None or deadline <= (now := session.clock()) or not self._awaited(line):
+        if line is None or deadline <= (now := session.clock()) or not self._waiters(line):
             return super().first(hold, deadline)
         session.live[hold] = None
         place = session.queues.stand(hold)
-        if self._awaited(line, hold):  # still, now that whoever leaves rings this one
+        if self._waiters(line) > 1:  # still others, now that whoever leaves rings this one
             place.sent = hold.sent_at = now  # as if it had been refused
         return None
 
-    def _awaited(self, line: Line, by: Hold | None = None) -> bool:
-        others = [other for other in list(line.waiters) if other is not by]
-        return any(other.lock.place == self.place for other in others)
+    def _waiters(self, line: Line) -> int:
+        return [waiter.lock.place for waiter in list(line.waiters)].count(self.place)
 
-    def excludes(self, hold: Any) -> bool:
-        """Return whether *hold* has some of these values."""
-        lock = getattr(hold, "lock", None)
+    def excludes(self, hold: Hold) -> bool:
+        lock = hold.lock
         return (
             isinstance(lock, GroupLock)
             and lock.session is self.session

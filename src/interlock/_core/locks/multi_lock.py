@@ -82,12 +82,8 @@ class MultiLock(Composite):
         if not self._by_one_script:
             return None
         for part in parts:
-            entries = part.entries
-            others = len(entries) != LEAST or entries[-1] is not hold
-            unsure = (
-                part.place is not None or part.asking or part.resent or part.valid_until < until
-            )
-            if others or unsure or part.over is not None:
+            plain = part.place is None and part.over is None and part.valid_until >= until
+            if not plain or len(part.entries) != LEAST or part.entries[-1] is not hold:
                 return None
         closed = [part for part in parts if part.leave(hold)]  # or another flow has just entered it
         for part in closed:
@@ -95,18 +91,16 @@ class MultiLock(Composite):
             session.recent.append((began, part.lock, part.packed))
             part.leave_owner()
         leave = self._leave_all
-        if leave is None or len(closed) != len(parts):
-            leave = self._leaving_of([part.lock for part in closed])
+        if leave is None or len(leave.keys) != 2 * len(closed):
+            locks = [part.lock for part in closed]
+            keys = [lock.key for lock in locks] + [lock.queue for lock in locks]
+            args = [HOLE for _ in locks] + [lock.channel for lock in locks]
+            leave = Form(LEAVE_ALL[session.publish], tuple(keys), tuple(args), len(locks))
         if len(closed) == len(parts):
             self._leave_all = leave
         hold.parts = closed
         hold.packed = "".join([part.packed for part in closed])
         return leave.of(hold) if closed else None
-
-    def _leaving_of(self, locks: Sequence[Lock]) -> Form:
-        keys = [lock.key for lock in locks] + [lock.queue for lock in locks]
-        args = [HOLE for _ in locks] + [lock.channel for lock in locks]
-        return Form(LEAVE_ALL[self.session.publish], tuple(keys), tuple(args), len(locks))
 
     def obtain(self, hold: CompositeHold, deadline: float, failure: Exception | None) -> Op[bool]:
         if hold.parts:  # one script tried to take all

@@ -22,7 +22,7 @@ Source: RedissonReadLock and RedissonWriteLock, Redisson 4.7.0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from interlock._core.locks.base import PROMPT, Lock
 from interlock._core.model.effects import NEVER, Eval
@@ -40,13 +40,13 @@ from interlock._core.model.names import (
     reader_coming,
 )
 from interlock._core.scripts import read_write_lock as scripts
-from interlock._core.scripts.replies import milliseconds
+from interlock._core.scripts.replies import Grant, milliseconds
 from interlock.errors import UpgradeError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from interlock._core.model.effects import Op, Script
+    from interlock._core.model.effects import Op
     from interlock._core.model.hold import Owner
     from interlock._core.scripts.locks import LockStatus
     from interlock._core.scripts.replies import News
@@ -112,10 +112,6 @@ class _Side(Lock):
     sides = True
     channel_of = staticmethod(read_write_channel)
     side: int
-    asks: ClassVar[Mapping[str, Script[Any]]]
-    releases: ClassVar[Mapping[str, Script[Any]]]
-    own_keys: tuple[str, ...] = ()
-    """The keys of its scripts between the lock's and those of the queue."""
 
     def __init__(self, session: Session, name: str, key: str, *, reentrant: bool = True) -> None:
         self.entries = read_entries(key)
@@ -123,26 +119,14 @@ class _Side(Lock):
         place = f"{id(session)}:{key}"
         self._reads, self._writes = f"read {place}", f"write {place}"
         super().__init__(session, name, key, reentrant=reentrant)
-        self.place = self._reads if self.side == scripts.READERS else self._writes
+        if self.side == scripts.READERS:
+            self.place = self.renewed_with = self._reads
+        else:
+            self.place = self._writes
 
-    def _with_queue(self, *keys: str) -> tuple[str, ...]:
-        return (*keys, self._coming, self.queue) if self.queue else keys
-
-    def _spare(self) -> int:
-        return 2 if self.queue else 0
-
-    def _asking(self, lease: float, deaf: str) -> Form:
-        keys = self._with_queue(self.key, *self.own_keys)
-        args = (milliseconds(lease), HOLE, self.channel, *deaf)
-        return self._form(self.asks[self.session.publish], keys, args, self._spare())
-
-    def _leaving(self, depth: int, how: str) -> Form:
-        keys = self._with_queue(self.key, *self.own_keys)
-        args = (HOLE, depth, self.channel, *([how] if how else []))
-        return self._form(self.releases[self.session.publish], keys, args, self._spare())
-
-    def _form(self, *parts: Any) -> Form:
-        return Form(*parts)
+    @property
+    def queue_keys(self) -> tuple[str, ...]:
+        return (self._coming, self.queue) if self.queue else ()
 
     def ask(self, hold: Hold) -> Eval[Any]:
         """Return the script by which *hold* comes in, or gets a place.
@@ -158,7 +142,7 @@ class _Side(Lock):
         args = (*call.args, "", "")[:5]
         return Eval(
             call.script, (*call.keys, *keys), (*args, written, *named),
-            spare_keys=0 if entries else self._spare(),
+            spare_keys=0 if entries else len(self.queue_keys),
         )  # fmt: skip
 
     def _entries_of(self, readers: Sequence[bytes]) -> list[tuple[str, str]]:
@@ -172,9 +156,10 @@ class _Side(Lock):
         return found[:MOST_ENTRIES]
 
     def written(self, hold: Hold) -> str:
-        """Return the id of the write hold that the owner of *hold* has, if this is a reader's."""
-        del hold
-        return ""
+        """Return the id of the write hold that the owner of *hold* has; or empty."""
+        owner = hold.owner()
+        found = None if owner is None else owner.table.get(self._writes)
+        return found.holder if found is not None and found.valid(self.session.clock()) else ""
 
     def victims(self) -> Op[list[str]]:
         """Return who loses it if this side is freed: the writer last, with what that reads."""
@@ -193,27 +178,20 @@ class _Side(Lock):
         return Eval(scripts.QUERIES[scripts.BOTH], (self.key,), (), until)
 
     def owning(self, number: bytes) -> Lock:
-        """Return the side that a hold with *number* is of."""
         kind = WriteLock if number.endswith(WRITES.encode()) else ReadLock
         return self if isinstance(self, kind) else kind(self.session, self.name, self.key)
 
-    def excludes(self, hold: Any) -> bool:
-        if self.side == scripts.READERS:
-            return getattr(hold.lock, "place", "") == self._writes
-        return getattr(hold.lock, "place", "") in (self._reads, self._writes)
+    def excludes(self, hold: Hold) -> bool:
+        place = hold.lock.place
+        return place == self._writes or (self.side == scripts.WRITER and place == self._reads)
 
 
 class ReadLock(_Side):
     """The side that many owners may hold at a time."""
 
     kind = "read lock"
-    shared = True
     side, asks, releases = scripts.READERS, scripts.READ_ASK, scripts.READ_RELEASE
     own_keys = (MORE,)
-
-    def __init__(self, session: Session, name: str, key: str, *, reentrant: bool = True) -> None:
-        super().__init__(session, name, key, reentrant=reentrant)
-        self.renewed_with = self.place
 
     def _entering(self, lease: float, depth: int) -> Form:
         keys = (self.key, MORE, self.queue) if self.queue else (self.key, MORE)
@@ -221,7 +199,7 @@ class ReadLock(_Side):
         writes = self._writes if depth == 1 else ""
         return _ReadForm(self, writes, scripts.READ_ACQUIRE, keys, args, len(keys) - 2)
 
-    def _form(self, *parts: Any) -> Form:
+    def _made(self, *parts: Any) -> Form:
         return _ReadForm(self, "", *parts)
 
     def started(self, hold: Hold, news: News) -> bool:
@@ -236,17 +214,24 @@ class ReadLock(_Side):
             return False
         return super().started(hold, news)
 
+    def attempt(self, hold: Hold, until: float, failure: Exception | None) -> Op[Any]:
+        """Try as other locks do; if *hold* stood, let the next one ask, until one is refused.
+
+        The message for all who were let in was lost, or there is none.
+        """
+        answer = yield from super().attempt(hold, until, failure)
+        place, session = hold.place, self.session
+        if answer.__class__ is Grant and place is not None and place.came:
+            session.queues.leave(hold)
+            place.line.look(session.clock())
+        return answer
+
     def renewing(self, group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
         holders = [hold.holder for hold in group]
         keys = [self.key, *[read_entry(self.entries, holder, 1) for holder in holders]]
         queue = [self.queue] if self.queue else []
         args: tuple[str | int, ...] = (milliseconds(lease), *holders)
         return Eval(scripts.READ_RENEW, (*keys, *queue), args, spare_keys=len(queue))
-
-    def written(self, hold: Hold) -> str:
-        owner = hold.owner()
-        found = None if owner is None else owner.table.get(self._writes)
-        return found.holder if found is not None and found.valid(self.session.clock()) else ""
 
 
 class WriteLock(_Side):

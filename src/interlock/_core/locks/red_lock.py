@@ -22,7 +22,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interlock._core.locks.composite import PAST, Composite
-from interlock._core.model.effects import GRACE, NEVER, Listen, Op, Wait
+from interlock._core.model.effects import GRACE, NEVER, Op, Wait
+from interlock._core.queue.places import news_for
 from interlock.errors import InterlockError, QuorumError
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class RedLock(Composite):
 
     def __init__(self, members: Sequence[Lock]) -> None:
         super().__init__(members, len(members) // 2 + 1)
+        # A hold that waits stands in the line of the first member, and never in the server's queue.
+        self.standing = self.members[0].standing
 
     def weakness(self) -> str | None:
         """Return what its user had better know of its members, if anything."""
@@ -109,12 +112,6 @@ class RedLock(Composite):
                     raise self.unavailable(failures)
                 return False
 
-    # A hold that waits stands in the line of the first member, and never in the server's queue.
-
-    @property
-    def standing(self) -> str:
-        return self.members[0].standing
-
     def line(self, client: Any, _: Lock) -> Line:  # type: ignore[override]
         """Return a line of the first member, at which others may wait for that one."""
         return self.members[0].line(client, self.members[0])
@@ -123,9 +120,6 @@ class RedLock(Composite):
         """Wait until somebody who waits where *hold* does is to look, and that one is the oldest."""
         hold.packed = hold.packed or self.session.new_id(hold.lease)  # by what it is found there
         place = self.session.queues.stand(hold)
-        if not place.line.ready:
-            yield from Listen(place.line)
+        place.sent = self.session.clock()
         place.line.look_in(POLL)
-        if place.take() is None:
-            yield from Wait(place, until)
-            _ = place.take()
+        _ = yield from news_for(hold, until)

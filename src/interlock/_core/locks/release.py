@@ -6,19 +6,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 from interlock._core.insight.holder import who_holds
 from interlock._core.locks.base import Lock, settle
-from interlock._core.locks.errors import ended_error, lost_error, not_acquired, not_held, unreleased
+from interlock._core.locks.errors import ended_error, lost_error, not_held, unreleased
 from interlock._core.model.effects import NEVER, Op, Step, run_on
 from interlock._core.model.hold import ENDED, LEAST, LOST, OPEN, Claim, Hold
 from interlock._core.model.names import forced_note
 from interlock._core.scripts.locks import forced_note_read, forced_note_write, remember
 from interlock._core.scripts.replies import LOOK, freed
-from interlock.errors import ServerUnavailableError
+from interlock.errors import AcquireTimeoutError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from interlock._core.model.effects import Eval
     from interlock._core.model.hold import Owner
-    from interlock._core.upkeep.session import Session
-    from interlock.errors import AcquireTimeoutError
 
 LATE = 1.0
 """Seconds by which a release may return later than its hold ends, if there is no answer.
@@ -33,23 +31,22 @@ class Release(Step[None]):
     Interrupted at any point after it has begun, it is carried through by the garbage.
 
     Args:
-        hold: the hold.
         entry: what is ended; None for the last one by hand, or else the last one.
     """
 
     __slots__ = ("_before", "_began", "_depth", "_entry", "_told", "call", "hold")
+    result = None
 
     def of(self, hold: Hold, entry: object = None) -> Self:
         self.hold, self._entry = hold, entry
         self._before = 0  # how many entries there were when it began
         self._told = False
-        self.result = None
         return self
 
     def closed(self, hold: Hold, entry: object, began: float) -> Self:
         """Go on with *hold*, which was closed when *entry* left it; return this step."""
         self.hold, self._entry, self._began = hold, entry, began
-        self._before, self._depth, self._told, self.result = LEAST, 0, False, None
+        self._before, self._depth, self._told = LEAST, 0, False
         self.call = hold.lock.down(hold, 0)
         return self
 
@@ -110,8 +107,7 @@ class Release(Step[None]):
     def rest(self, failure: Exception | None) -> Op[None]:
         """Send it again after *failure*; or raise that the hold is lost."""
         hold, session = self.hold, self.hold.lock.session
-        late = hold.over is None and self.call.deadline != NEVER
-        if late or (failure is not None and hold.over is None):
+        if hold.over is None and (failure is not None or self.call.deadline != NEVER):
             settled = yield from self._send(failure)
             if settled:
                 return
@@ -153,7 +149,6 @@ class Release(Step[None]):
         return True
 
     def give_up(self) -> None:
-        """Carry it through without the caller."""
         hold = self.hold
         entry = self._entry
         if entry is None and self._before > 1 and len(hold.entries) >= self._before:
@@ -202,7 +197,6 @@ class Extend(Step[None]):
         return True
 
     def rest(self, failure: Exception | None) -> Op[None]:
-        """Send it again after *failure*; or raise that the hold is lost."""
         return settle(self, self.call, self._hold, failure)
 
     def give_up(self) -> None:
@@ -219,11 +213,7 @@ def hold_of(lock: Lock, owner: Owner) -> Hold | None:
 
 
 def held_by(lock: Lock, owner: Owner) -> Hold:
-    """Return what *owner* holds of *lock*, even if it is lost.
-
-    Raises:
-        NotHeldError: it has nothing.
-    """
+    """Return what *owner* holds of *lock*, even if it is lost; raise NotHeldError without a hold."""
     hold = hold_of(lock, owner)
     if hold is None:
         raise not_held(lock.kind, lock.name, owner.label)
@@ -244,12 +234,16 @@ def refusal(lock: Lock, timeout: float) -> Op[AcquireTimeoutError]:
     One round trip asks who holds it, and another one for that client's card.
     """
     found, holder = yield from lock.present_holder()
-    by, session = None, found.session
-    if holder is not None:
-        asking: Any = who_holds(session, holder, found.key)
-        by = yield from run_on(session, asking, lock.session)
-    member = "" if found is lock else repr(found)
-    return not_acquired(lock.kind, lock.name, timeout, by, member=member)
+    text = f"{lock!r} not acquired in {timeout:g} s"
+    if holder is None:
+        return AcquireTimeoutError(text, name=lock.name, timeout=timeout)
+    asking: Any = who_holds(found.session, holder, found.key)
+    by = yield from run_on(found.session, asking, lock.session)
+    what = "held" if found is lock else f"{found!r} is held"
+    error = AcquireTimeoutError(f"{text}; {what} by {by}", name=lock.name, timeout=timeout)
+    error.holder, error.place = by.holder, by.place
+    error.host, error.pid, error.program = by.host, by.pid, by.program
+    return error
 
 
 def break_holds(lock: Lock, holder: str | None = None, reason: str = "") -> Op[bool]:
@@ -260,12 +254,14 @@ def break_holds(lock: Lock, holder: str | None = None, reason: str = "") -> Op[b
     """
     if holder is None:
         found = yield from lock.victims()
+    elif lock.waiters_apart or holder in (yield from lock.status()).holders:
+        found = [holder]
     else:
-        found = [holder] if holder in (yield from lock.status()).holders else []
+        return False
     freed = False
     for each in found:
         call = lock.owning(each.encode()).forced(each)
-        freed = (yield from break_one(lock.session, lock.key, each, reason, call)) or freed
+        freed = (yield from _break_one(lock, each, reason, call)) or freed
     if freed:
         lock.session.events.force_released(lock.name, lock.kind, holder or "", reason)
     return freed
@@ -274,12 +270,13 @@ def break_holds(lock: Lock, holder: str | None = None, reason: str = "") -> Op[b
 Lock.breaking = break_holds
 
 
-def break_one(session: Session, key: str, holder: str, reason: str, call: Eval[Any]) -> Op[bool]:
-    """Take the hold of *key* that *holder* has away by *call*; return whether it had one.
+def _break_one(lock: Lock, holder: str, reason: str, call: Eval[Any]) -> Op[bool]:
+    """Take the hold that *holder* has away by *call*; return whether it had one.
 
     The server remembers the answer. So a copy that comes late breaks no hold of Java's, whose id is
     a thread's, and one whose reply was lost counts.
     """
+    session, key = lock.session, lock.key
     note = forced_note(key, holder)
     noted = bool(reason or session.options.card)
     if noted:

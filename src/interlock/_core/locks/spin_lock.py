@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 
 
 class SpinLock(Lock):
-    """A plain lock whose waiters try again after a pause.
-
-    Args:
-        backoff: says how long the pauses are.
-    """
+    """A plain lock whose waiters try again after a pause, as long as *backoff* says."""
 
     kind = "spin lock"
     queues = False

@@ -70,39 +70,25 @@ class Ticket(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Read a ticket from the text that `str` made of it.
-
-        Raises:
-            TypeError: *text* is not a string.
-            ConfigError: it is not a ticket.
-        """
+        """Read a ticket from the text that `str` made of it; raise ConfigError if it is none."""
         text = check_text(text, "a ticket")
         try:
             kind, client, number, token, name = text.split(":", 4)
-            return cls(
-                kind.replace("_", " "),
-                f"{client}:{int(number)}",
-                int(token) if token else None,
-                name,
-            )
-        except ValueError:
-            raise _not_a_ticket(text) from None
-
-
-def _not_a_ticket(text: str) -> ConfigError:
-    """Return the error for *text*, which may be all of a secret file that somebody named."""
-    shown = text if len(text) <= LONGEST_SHOWN else f"{text[:BEGINNING]}..."
-    return ConfigError(
-        f"{shown!r} is not a ticket, as hold.hand_over() returns and `interlock ticket acquire` prints"
-    )
+            kind = kind.replace("_", " ")
+            _ = KINDS[kind]
+            return cls(kind, f"{client}:{int(number)}", int(token) if token else None, name)
+        except (ValueError, KeyError):
+            # It may be all of a secret file that somebody named.
+            shown = text if len(text) <= LONGEST_SHOWN else f"{text[:BEGINNING]}..."
+            raise ConfigError(
+                f"{shown!r} is not a ticket, as hold.hand_over() returns and "
+                "`interlock ticket acquire` prints"
+            ) from None
 
 
 def core_of(session: Session, ticket: Ticket) -> Lock:
-    """Return the lock that *ticket* is of; raise if it is of a kind that cannot be adopted."""
-    make = KINDS.get(ticket.kind)
-    if make is None:
-        raise _not_a_ticket(str(ticket))
-    return make(session, ticket.name, session.key(ticket.name))
+    """Return the lock that *ticket* is of."""
+    return KINDS[ticket.kind](session, ticket.name, session.key(ticket.name))
 
 
 def extend(session: Session, ticket: Ticket, lease: float) -> Op[None]:

@@ -62,7 +62,6 @@ class HandOver(Step[str]):
         self.result = _stand_in(holder, self.mark)
 
     def begin(self) -> Eval[Any]:
-        """End the hold; return the script."""
         hold = self._hold
         lock, session = hold.lock, hold.lock.session
         if lock.kind not in KINDS:
@@ -96,7 +95,6 @@ class HandOver(Step[str]):
         return bool(answer)
 
     def rest(self, failure: Exception | None) -> Op[str]:
-        """Send it again after *failure*; or raise that the hold is lost."""
         return settle(self, self._call, self._hold, failure)
 
     def give_up(self) -> None:
@@ -168,7 +166,6 @@ class Adopt(Acquire):
         raise ReentryError(f"{self._lock!r} is held by the same owner", name=self._lock.name)
 
     def begin(self) -> Eval[Any]:
-        """Put a hold into the owner's table; return the script."""
         _ = super().begin()  # that try is not sent
         hold = self.hold
         assert hold is not None
@@ -191,7 +188,6 @@ class Adopt(Acquire):
         return False
 
     def rest(self, failure: Exception | None) -> Op[Hold]:
-        """Send it again after *failure*; or raise that nothing is left to adopt."""
         lock, hold = self._lock, self.hold
         assert hold is not None
         if failure is not None:

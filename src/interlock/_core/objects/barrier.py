@@ -24,8 +24,7 @@ from interlock._core.model.effects import GRACE, NEVER, Eval, Op, Step
 from interlock._core.model.hold import ENDED, Hold
 from interlock._core.model.names import barrier_ended, barrier_key, barrier_wakes, draw
 from interlock._core.queue.notices import Notices
-from interlock._core.queue.places import POLL, nobody
-from interlock._core.queue.waiting import news_for
+from interlock._core.queue.places import POLL, news_for, nobody
 from interlock._core.scripts.barrier import ARRIVE, END, QUERY
 from interlock._core.scripts.replies import LOOK, milliseconds
 from interlock.errors import BrokenBarrierError

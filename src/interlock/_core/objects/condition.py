@@ -35,8 +35,7 @@ from interlock._core.locks.release import hold_of
 from interlock._core.model.effects import NEVER, Eval, Op, Step
 from interlock._core.model.hold import ENDED, LEAST, LOST, OPEN, Hold
 from interlock._core.model.names import condition_key, packed_text
-from interlock._core.queue.places import DEAF, POLL, nobody
-from interlock._core.queue.waiting import news_for
+from interlock._core.queue.places import DEAF, POLL, news_for, nobody
 from interlock._core.scripts import condition as scripts
 from interlock._core.scripts.replies import LOOK, News
 from interlock.errors import ClosedError, ConfigError, HoldLostError, InterlockError, WrongTypeError
@@ -210,7 +209,7 @@ class WaitFor(Acquire):
                 "for one of them; hold it alone for this condition"
             )
         hold = lock.new_hold(self._owner, None if former.renewed else former.lease)
-        _ = lock.session.queues.know(hold)
+        _ = lock.session.queues.stand(hold)
         self._former, self.hold = former, hold
 
     def _depart(self) -> Eval[Any]:

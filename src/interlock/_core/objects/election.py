@@ -22,7 +22,7 @@ from interlock._core.locks.fenced_lock import FencedLock
 from interlock._core.model.effects import NEVER, Eval, Listen, Op, Wait
 from interlock._core.model.forms import Made
 from interlock._core.model.names import election_key, election_leader, election_news, fence_token
-from interlock._core.queue.notices import Topic, leave, stand
+from interlock._core.queue.notices import stand
 from interlock._core.queue.places import POLL
 from interlock._core.scripts import election as scripts
 from interlock._core.scripts.replies import LOOK, milliseconds
@@ -110,14 +110,13 @@ class Election(FencedLock):
         key = election_key(base)
         self.keys = key, fence_token(key), self._leader_key
         super().__init__(session, name, key, reentrant=False)
-        self._topic = Topic(key, self._news)
 
     def _entering(self, lease: float, depth: int) -> Any:
         del depth  # nobody enters it again
         return Made(lambda hold: self._standing_for(hold, scripts.FIRST_ASK, lease))
 
     def _asking(self, lease: float, deaf: str) -> Any:
-        queue = self._with_queue()
+        queue = self.queue_keys
         return Made(lambda hold: self._standing_for(hold, scripts.ASK, lease, *deaf, queue=queue))
 
     def _standing_for(
@@ -171,7 +170,7 @@ class Election(FencedLock):
         session = self.session
         try:
             while True:
-                place = stand(session, self._topic, watch)
+                place = stand(session, self, self._news, watch)
                 if not place.line.ready:
                     yield from Listen(place.line)
                 _ = place.take()
@@ -180,7 +179,8 @@ class Election(FencedLock):
                 pause = POLL * (0.75 + session.random() / 4)
                 yield from Wait(place, session.clock() + min(pause, watch.remaining + 0.001))
         finally:
-            leave(session, watch)
+            waiter: Any = watch
+            session.queues.leave(waiter)
 
     @staticmethod
     def stop(watch: Watch) -> None:
@@ -199,6 +199,8 @@ class Watch:
         remaining: the seconds that are left of the present lease.
         place: what it knows as a waiter.
     """
+
+    over = None  # as of a hold that waits
 
     def __init__(self) -> None:
         self.leader: LeaderInfo | None = None

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from interlock._core.model.effects import NEVER, Eval, Op, Step
 from interlock._core.objects.counter import Counter
-from interlock._core.queue.places import POLL
-from interlock._core.queue.waiting import news_for
+from interlock._core.queue.places import POLL, news_for
 
 if TYPE_CHECKING:
     from interlock._core.model.effects import Script

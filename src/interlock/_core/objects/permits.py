@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from interlock._core.locks.base import Acquire, Lock
 from interlock._core.locks.errors import not_held
 from interlock._core.model.effects import NEVER, Eval
-from interlock._core.model.forms import HOLE, Form, Made
+from interlock._core.model.forms import HOLE, Form
 from interlock._core.model.hold import GIVEN_BACK, Hold
 from interlock._core.model.names import (
     GRANT,
@@ -84,10 +84,6 @@ class Permit(Hold):
         return self.lock.ids_of(self)
 
 
-def _first_call(hold: Hold) -> Eval[Any]:
-    return hold.lock.call(hold, hold.lease, 1)
-
-
 class Permits(Lock):
     """What gives permits, *n* at a time.
 
@@ -107,9 +103,9 @@ class Permits(Lock):
 
     permits: str
     idle = 0.0
+    enters = False
+    waiters_apart = True
     tries: ClassVar[Mapping[str, Script[Any]]]
-    asks: ClassVar[Mapping[str, Script[Any]]]
-    releases: ClassVar[Mapping[str, Script[Any]]]
 
     def __init__(self, session: Session, name: str, key: str, n: int = 1, wish: str = "") -> None:
         self.n, self.named = n, key
@@ -149,29 +145,14 @@ class Permits(Lock):
 
     # The commands.
 
-    def _keys(self) -> tuple[str, ...]:
-        return (self.key,)
-
     def _more(self) -> tuple[str | int, ...]:
         """The arguments that a try has besides."""
         return ()
 
-    def _entering(self, lease: float, depth: int) -> Any:
-        del lease, depth
-        return Made(_first_call)  # by then it is known how messages are sent
-
-    def _form(self, scripts: Mapping[str, Script[Any]], *args: str | int) -> Form:
-        keys = self._with_queue(*self._keys())
-        return Form(scripts[self.session.publish], keys, args, self._spare())
-
     def call(self, hold: Hold, lease: float, depth: int) -> Eval[Any]:
         """Return the script by which *hold* gets permits, unless somebody waits."""
         del depth
-        which = "try", lease
-        form = self._forms.get(which) or self._keep(which, self._trying(lease))
-        if hold.renewed:
-            self._enter = form
-        return form.of(hold)
+        return self._kept(self._trying, lease).of(hold)
 
     def _trying(self, lease: float) -> Form:
         return self._form(self.tries, milliseconds(lease), HOLE, self.channel, *self._more())
@@ -191,7 +172,7 @@ class Permits(Lock):
         semaphores = [lock.key for lock in locks] if self.idle else ()
         return permits_renew([lock.permits for lock in locks], lease, ids, self.idle, semaphores)
 
-    def excludes(self, hold: Any) -> bool:
+    def excludes(self, hold: Hold) -> bool:
         """Return False: nobody need hold all."""
         del hold
         return False
@@ -268,6 +249,7 @@ class LeasedPermits(Permits):
     ) -> None:
         self.number, self.idle, self.permits = number, number.seconds, permit_leases(key)
         super().__init__(session, name, key, n)
+        self.own_keys = (self.permits,)
         self.renewed_with = f"leased {self.idle} {self.renewed_with}"
 
     def taking(self, n: int) -> LeasedPermits:
@@ -280,9 +262,6 @@ class LeasedPermits(Permits):
         if check_permits(n) > MOST:
             raise ConfigError(f"at most {MOST} permits can be acquired together")
         return LeasedPermits(self.session, self.name, self.key, n, number=self.number)
-
-    def _keys(self) -> tuple[str, ...]:
-        return self.key, self.permits
 
     def _more(self) -> tuple[str | int, ...]:
         return self.number.makes, self.number.idle

@@ -26,7 +26,7 @@ from interlock._core.model.names import semaphore_total
 from interlock._core.model.replication import Replication
 from interlock._core.objects.counter import Call
 from interlock._core.objects.number import PermitNumber, check_permits
-from interlock._core.queue.waiting import news_for
+from interlock._core.queue.places import news_for
 from interlock._core.scripts.replies import LOOK
 from interlock._core.scripts.semaphore import SEMAPHORE_ACQUIRE, SEMAPHORE_CHANGE, Numbers
 from interlock.errors import ConfigError

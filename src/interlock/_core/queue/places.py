@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock._core.model.effects import NEVER
+from interlock._core.model.effects import NEVER, Listen, Op, Wait
 from interlock._core.model.hold import KEPT, SLACK, Hold
 from interlock._core.model.names import GRANT, packed_text
 from interlock._core.scripts.replies import LOOK, News, Refusal
@@ -85,11 +85,6 @@ class Place:
         if bell is not None:
             bell()
 
-    @property
-    def former(self) -> int:
-        """The place that it may have lost only because nobody listened for a moment; or 0."""
-        return 0 if self.refused else self.came
-
     def take(self) -> News | None:
         """Return what it was told since the last call; only its waiter may call this."""
         news = self.told
@@ -115,12 +110,17 @@ class Place:
 class Line:
     """The waiters of one client for one name, in the order in which they came.
 
-    Attributes:
+    Args:
+        client: the client's state.
         lock: one of the locks with that name.
+        channel: the only one that is listened to; empty for those of the lock.
+
+    Attributes:
+        standing: by what it is found.
         channels: those that are subscribed to by one command; the last one wakes this client.
-        waiters: those who wait for a bell, or are about to.
-        heard: whether the server sends us the messages of the name.
-        asked: whether it has been asked to.
+        waiters: those who wait for a bell, or are about to, each with its place.
+        ready: whether it is known how its waiters are told: then they may stand in the queue.
+        asked: whether the server has been asked to send us the messages of the name.
         deaf: whether it cannot: then its waiters say so where they stand, and the oldest one asks
             again and again, at the server's pace.
         heard_at: when it was last made sure how they are told; NEVER while it is not.
@@ -132,23 +132,27 @@ class Line:
     """
 
     __slots__ = (
-        "_client", "asked", "channels", "deaf", "found", "heard", "heard_at", "left_at", "lock", "look_at", "readers",
-        "waiters",
+        "_client", "asked", "channels", "deaf", "found", "heard_at", "left_at", "lock", "look_at", "readers",
+        "ready", "standing", "waiters",
     )  # fmt: skip
+    kind_of: Callable[[Hold], object] = type
+    """Returns what one has in common with those for whom it looks."""
 
-    def __init__(self, client: Session, lock: Lock) -> None:
+    def __init__(self, client: Session, lock: Lock, channel: str = "") -> None:
         self._client, self.lock = client, lock
-        self.channels = lock.channels(client.client_id)
-        self.waiters: dict[Hold, None] = {}
-        self.heard = self.asked = self.deaf = False
+        self.standing = channel or lock.standing
+        self.channels = (channel,) if channel else lock.channels(client.client_id)
+        self.waiters: dict[Hold, Place] = {}
+        self.asked = self.deaf = self.ready = False
         self.look_at, self.left_at, self.heard_at = NEVER, 0.0, NEVER
         self.readers: tuple[bytes, ...] = ()
         self.found: tuple[float, Any, float] = 0.0, None, 0.0
 
-    @property
-    def ready(self) -> bool:
-        """Whether its waiters may stand in the queue: it is known how they learn of a grant."""
-        return self.heard or self.deaf
+    def due(self) -> float:
+        """Return when its oldest waiter shall look, or when it has rested for long enough."""
+        if self.waiters:
+            return self.look_at
+        return self.left_at + REST if self.deaf else NEVER  # else the subscriber ends it
 
     def look_in(self, seconds: float) -> None:
         """Let the oldest waiter look in *seconds*, or earlier."""
@@ -161,30 +165,29 @@ class Line:
     def look(self, now: float) -> None:
         """Let the oldest waiter look that is not about to do so, and set the timer anew.
 
-        One of each class: who stands in no queue of the server does not look for those who do.
+        One of each kind: who stands in no queue of the server does not look for those who do.
         """
-        self.look_at = now + (POLL if self.heard else DEAF)
-        looked = set[type]()
-        for hold in list(self.waiters):
-            place, kind = hold.place, type(hold)
-            if kind in looked or (place is not None and place.aside):
+        self.look_at = now + (POLL if self.ready and not self.deaf else DEAF)
+        looked = set[object]()
+        for hold, place in list(self.waiters.items()):
+            kind = self.kind_of(hold)
+            if kind in looked or place.aside:
                 continue
-            if place is not None and place.told is None:
+            if place.told is None:
                 place.tell(LOOK)
-                looked.add(kind)
-            elif self.lock.in_turn:  # it rings the next one, or else that would overtake it
-                looked.add(kind)
+            elif not self.lock.in_turn:  # there it rings the next one, which would overtake it
+                continue
+            looked.add(kind)
 
     def look_all(self, before: float = NEVER) -> None:
         """Let all look that were not refused since *before*: they may have lost their places."""
-        for hold in list(self.waiters):
-            place = hold.place
-            if place is not None and place.refused < before:
+        for place in list(self.waiters.values()):
+            if place.refused < before:
                 place.tell(LOOK)
 
     def listen(self, *, can: bool) -> None:
         """Note that its messages come from now on, or that they cannot: all its waiters ask."""
-        self.heard, self.deaf, self.heard_at = can, not can, self._client.clock()
+        self.deaf, self.heard_at, self.ready = not can, self._client.clock(), True
         self.look_at = self.heard_at + POLL
         if self.lock.in_turn:
             self.look(self.heard_at)
@@ -193,10 +196,10 @@ class Line:
 
     def deafen(self) -> None:
         """Note that no message comes any more: the server may be another one, with another clock."""
-        self.heard, self.asked, self.deaf, self.heard_at = False, False, False, NEVER
-        for hold in list(self.waiters):
-            if hold.place is not None:
-                hold.place.refused = 0
+        self.asked = self.deaf = self.ready = False
+        self.heard_at = NEVER
+        for place in list(self.waiters.values()):
+            place.refused = 0
         self.look_in(0.0)
 
 
@@ -215,22 +218,21 @@ class Queues:
         self.places: dict[bytes, Hold] = {}
 
     def stand(self, hold: Hold) -> Place:
-        """Make *hold* a waiter of its name, unless it is; before it asks for a place, or waits."""
-        place = self.know(hold)
-        place.line.waiters[hold] = None
-        return place
+        """Make *hold* a waiter at the line that there is now; return its place.
 
-    def know(self, hold: Hold) -> Place:
-        """Return the place of *hold*, at the line that there is now: messages find it from now on."""
+        It comes before the hold asks for a place, or waits: messages find it from now on.
+        """
         lock = hold.lock
-        line = self.lines.get(lock.standing)
+        standing = lock.standing
+        line = self.lines.get(standing)
         if line is None:
-            line = self.lines.setdefault(lock.standing, lock.line(self._client, lock))
+            line = self.lines.setdefault(standing, lock.line(self._client, lock))
         place = hold.place
         if place is None:
             place = hold.place = Place(line)
             self.places[hold.number] = hold
         place.line = line
+        line.waiters[hold] = place
         return place
 
     def leave(self, hold: Hold) -> None:
@@ -285,27 +287,24 @@ class Queues:
 
     def tell(self, lock: Lock, numbers: bytes, news: News) -> None:
         """Tell the holds with *numbers* of the *news* about *lock*."""
+        client = self._client
         for number in numbers.split():
-            self._tell(lock, number, news)
-
-    def _tell(self, lock: Lock, number: bytes, news: News) -> None:
-        hold = self.places.get(number)
-        if hold is not None and hold.over is None:
-            if not hold.entries and hold.place is not None:
-                hold.place.tell(news)
-        elif news is not LOOK:
-            # Granted to somebody who has gone, or to a late copy of a try of a hold long ended. If
-            # it is garbage already, its next release may be due only in a second.
-            client = self._client
-            packed = packed_text(f"{client.client_id}:{number.decode()}")
-            client.garbage.add(hold or Hold().of(lock.owning(number), nobody, packed, GRANT, True))
-            client.wake(None)
+            hold = self.places.get(number)
+            if hold is not None and hold.over is None:
+                if not hold.entries and hold.place is not None:
+                    hold.place.tell(news)
+            elif news is not LOOK:
+                # Granted to somebody who has gone, or to a late copy of a try of a hold long ended.
+                # If it is garbage already, its next release may be due only in a second.
+                packed = packed_text(f"{client.client_id}:{number.decode()}")
+                gone = hold or Hold().of(lock.owning(number), nobody, packed, GRANT, True)
+                client.garbage.add(gone)
+                client.wake(None)
 
     def rest(self, line: Line) -> None:
         """Forget *line*, at which nobody has waited for a while."""
-        standing = line.lock.standing
-        if self.lines.get(standing) is line:
-            del self.lines[standing]
+        if self.lines.get(line.standing) is line:
+            del self.lines[line.standing]
         line.look_all()  # who has come in between: they stand at a new line
 
     def forget(self, hold: Hold) -> None:
@@ -315,18 +314,15 @@ class Queues:
             self.places.pop(hold.number, None)
 
     def turn(self, now: float) -> None:
-        """Let those look whose time has come."""
         for line in list(self.lines.values()):
-            if line.waiters and now >= line.look_at:
-                line.look(now)
-            elif line.deaf and not line.waiters and now > line.left_at + REST:
-                self.rest(line)
+            if now >= line.due():
+                if line.waiters:
+                    line.look(now)
+                else:
+                    self.rest(line)
 
     def next_due(self, now: float) -> float:
-        """Return when something is due."""
-        lines = list(self.lines.values())
-        due = [line.look_at for line in lines if line.waiters]
-        due += [line.left_at + REST for line in lines if line.deaf and not line.waiters]
+        due = [line.due() for line in list(self.lines.values())]
         if any(
             hold.over is None
             and (not hold.entries or (hold.place is not None and hold.place.prolong_at < NEVER))
@@ -334,6 +330,26 @@ class Queues:
         ):
             due.append(now + TICK)
         return min(due, default=NEVER)
+
+
+def news_for(hold: Hold, deadline: float) -> Op[News | None]:
+    """Wait in the line of *hold* for what it is told; None if its time is up."""
+    session = hold.lock.session
+    while True:
+        place = session.queues.stand(hold)  # again: its line may have come to rest
+        line = place.line
+        if not line.ready:
+            yield from Listen(line)
+            if not line.ready:
+                line.look_in(DEAF)  # until then: when it is heard, all look
+        news = place.take()
+        if news is not None:
+            return news
+        if not place.sent and line.ready:
+            return LOOK  # all others looked before it stood here
+        if session.clock() >= deadline:
+            return None
+        yield from Wait(place, deadline)
 
 
 def nobody() -> None:

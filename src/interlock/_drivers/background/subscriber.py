@@ -225,7 +225,7 @@ class Listener:
             if wake:
                 line.listen(can=not self._silent)
         elif kind in (b"unsubscribe", b"sunsubscribe"):
-            if wake and line.heard:  # its slot has moved
+            if wake and line.ready:  # its slot has moved
                 line.deafen()
         elif isinstance(line, Notices):
             line.hear(payload)
