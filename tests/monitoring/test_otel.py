@@ -206,5 +206,5 @@ def test_a_card_tells_the_trace_of_a_hold(redis_url: str, telemetry: Telemetry) 
                 wanted = format_trace_id(span.get_span_context().trace_id)
                 with client.lock("orders"):
                     wait_until(lambda wanted=wanted: told() == wanted, GIVE_UP, "a card tells")
-        events = client._driver.state.events
+        events = client._driver.session.events
         wait_until(lambda: not events.traces, GIVE_UP, "they are forgotten")

@@ -189,9 +189,10 @@ def test_a_long_lease_is_told_at_once(redis_url: str, redis_client: redis.Redis)
         assert redis_client.pttl(card) > 31_000
 
 
-def test_the_error_of_a_timeout_says_who_has_it(redis_url: str) -> None:
+@pytest.mark.parametrize("prefix", [None, "acme:"])
+def test_the_error_of_a_timeout_says_who_has_it(redis_url: str, prefix: str | None) -> None:
     """Host, process, program and line come before the id, and survive pickling."""
-    with connect(redis_url) as client, connect(redis_url) as other:
+    with connect(redis_url, prefix=prefix) as client, connect(redis_url, prefix=prefix) as other:
         client.lock("name").acquire(lease=LONG)
         line = line_above()
         assert place(client)

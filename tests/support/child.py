@@ -24,10 +24,9 @@ def until(condition):
     while not condition():
         time.sleep(0.01)  # between two questions
 def waiters(client):
-    return len(client._driver.state.events.waits)
+    return len(client._driver.session.events.waits)
 def renews_soon(client):
     # As `tests.support.renewal` has it.
-    client._driver.state.period = 0.3
     client._driver.session.watchdog.period = 0.3
     return client
 def renewed(hold):

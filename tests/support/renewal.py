@@ -19,7 +19,6 @@ def renews_soon(client: T) -> T:
     Call it before anything is held. With a short lease instead, a busy machine renews too late.
     """
     known: Any = client
-    known._driver.state.period = SOON
     known._driver.session.watchdog.period = SOON
     return client
 

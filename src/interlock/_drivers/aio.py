@@ -139,7 +139,7 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
         if self._loop is not asyncio.get_running_loop():
             self._bind()
         if not self.started:
-            await self._multiplexer.open(self.state.options.pubsub, self.timeout)
+            await self._multiplexer.open(self.session.options.pubsub, self.timeout)
             self._start_threads()
 
     async def _gather(self, effect: Gather) -> list[object]:
@@ -211,7 +211,7 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
             asking = wrong_type.types_of(error)
             with suppress(InterlockError):
                 wrong_type.describe(error, await self._multiplexer.eval(asking, GRACE))
-            wrong_type.name(error, self.state.options.prefix)
+            wrong_type.name(error, self.session.options.prefix)
             raise
 
     async def outcome(self, call: Eval[object], seconds: float | None) -> object:

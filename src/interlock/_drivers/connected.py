@@ -24,12 +24,13 @@ from interlock._core.model.names import GRANT
 from interlock._core.upkeep.session import Outside, Session
 from interlock._drivers.background.callbacks import call_user
 from interlock._drivers.background.event_delivery import Observers
+from interlock._drivers.background.log import log_once
 from interlock._drivers.background.reports import Reports
 from interlock._drivers.background.sentinel_monitor import SentinelMonitor
 from interlock._drivers.background.subscriber import Subscriber
 from interlock._drivers.background.upkeep import Upkeep
 from interlock._drivers.process import clock, lifecycle
-from interlock._drivers.state import State
+from interlock._drivers.process.identity import new_client_id
 from interlock._links.sentinel import SentinelEndpoint
 from interlock._misuse import warn_at
 from interlock.errors import ConfigError
@@ -61,7 +62,6 @@ class ConnectedDriver:
         face: what users call the client.
         topology: as given.
         timeout: seconds for a reply.
-        state: what the client knows from its beginning.
         session: what its operations share.
         subscriber: hears the messages for its waiters.
         observers: the users', to which events are delivered.
@@ -85,10 +85,7 @@ class ConnectedDriver:
                 'sharded channels need a cluster (redis+cluster://): use pubsub="auto"'
             )
         self.topology, self.timeout = topology, timeout_of(servers, options)
-        self.state = state = State(servers.where, options, topology.only is None, caller)
-        self.observers = Observers(state.events)
         self._inbox: SimpleQueue[Any] = SimpleQueue()
-        reports = Reports(state, topology, self._inbox.put)
         outside = Outside(
             options=options,
             clock=clock.now,
@@ -96,26 +93,26 @@ class ConnectedDriver:
             wake=self._inbox.put,
             tell_loss=_tell_loss,
             tell_forgotten=_tell_forgotten,
-            write_card=reports.write_soon,
-            events=state.events,
             epoch=servers.epoch,
-            clustered=state.clustered,
+            clustered=topology.only is None,
             counts_failovers=topology.only is not None and topology.only.moves,
             patience=self.timeout,
-            note=state.note,
+            note=log_once(servers.where),
             took_over=servers.took_over,
             database=servers.identity,
-            where=state.where,
+            where=servers.where,
             home=weakref.ref(self),
-            wish=state.wish,
+            caller=lambda: caller().reference,
         )
-        self.session = Session(outside, state.client_id)
+        self.session = session = Session(outside, new_client_id())
+        self.observers = Observers(session.events)
         # A server that is silent for longer would let grants end that were to be prolonged.
         limit = min(self.timeout, GRANT / 3, options.lease / 6)
-        tell = partial(_tell_refusals, state, topology)
-        self._upkeep = Upkeep(self.session, self._inbox, topology, limit, reports, tell)
-        self.subscriber = Subscriber(self.session, topology, self.timeout)
-        topology.on_change = self.session.follow_keys
+        tell = partial(_tell_refusals, session, topology)
+        reports = Reports(session, topology)
+        self._upkeep = Upkeep(session, self._inbox, topology, limit, reports, tell)
+        self.subscriber = Subscriber(session, topology, self.timeout)
+        topology.on_change = session.follow_keys
         self._monitor: SentinelMonitor | None = None
         if isinstance(servers, SentinelEndpoint):
             self._monitor = SentinelMonitor(servers, self._upkeep.move)
@@ -127,7 +124,7 @@ class ConnectedDriver:
 
     def __del__(self, late: Callable[[], bool] = lifecycle.finalizing) -> None:
         if hasattr(self, "ending") and not late():
-            lifecycle.dropped(self, f"{self.face} {self.state.where}")
+            lifecycle.dropped(self, f"{self.face} {self.session.outside.where}")
 
     def of(self, session: Any) -> Self:
         """Return the driver of the client that *session* belongs to.
@@ -173,7 +170,7 @@ class ConnectedDriver:
         Raises:
             ConfigError: sharded channels were asked for, and the cluster does not have them.
         """
-        pubsub = self.state.options.pubsub
+        pubsub = self.session.options.pubsub
         if pubsub == "off":
             return ""
         if pubsub == "sharded" and not self.topology.sharded:
@@ -198,8 +195,6 @@ class ConnectedDriver:
         self.observers.after_fork()
         if self._monitor is not None:
             self._monitor.after_fork()
-        self.state.begin()
-        self.state.events.after_fork()
         self._forget_holds()
 
     def _forget_holds(self) -> None:
@@ -214,7 +209,7 @@ class ConnectedDriver:
         while not self._inbox.empty():
             self._inbox.get_nowait()
         session.parents.add(session.client_id)
-        session.begin(self.state.client_id)
+        session.begin(new_client_id())
         self._upkeep.reset()
         self._upkeep.reports.reset()
         self.subscriber.reset()
@@ -288,22 +283,22 @@ _FOLLOWS = {
 }
 
 
-def _tell_refusals(state: State, topology: Topology) -> None:
+def _tell_refusals(session: Session, topology: Topology) -> None:
     """Log, once for each event, what servers refused for want of a right, and no call fails for."""
     for node in topology.nodes:
         for event in list(node.refused):
             refusal = node.refused.pop(event, None)  # two threads may look at a time
             if refusal is not None:
-                tell = partial(_log_missing, state, topology, event, refusal)
-                call_user(State, "a handler of the log", tell)
+                tell = partial(_log_missing, session, topology, event, refusal)
+                call_user(Session, "a handler of the log", tell)
 
 
-def _log_missing(state: State, topology: Topology, event: str, refusal: str) -> None:
+def _log_missing(session: Session, topology: Topology, event: str, refusal: str) -> None:
     """Log what follows from a right that is missing, with the line that gives it."""
     from interlock.check import Requirements  # noqa: PLC0415 - few clients need it
 
-    sharded = state.options.pubsub != "plain" and bool(topology.sharded)
-    line = Requirements(options=state.options, sharded=sharded).acl_line()
-    state.note(
+    sharded = session.options.pubsub != "plain" and bool(topology.sharded)
+    line = Requirements(options=session.options, sharded=sharded).acl_line()
+    session.outside.note(
         event, f"{_FOLLOWS[event]} ({safe(refusal)}); this line of an ACL file permits it: {line}"
     )

@@ -122,7 +122,7 @@ class ThreadDriver(ConnectedDriver):
     def begin(self) -> None:
         """Set up everything that the first operation and every hold need."""
         if not self.closed:  # a command to the server raises ClosedError
-            self._pool.open(self.state.options.pubsub, self.timeout)
+            self._pool.open(self.session.options.pubsub, self.timeout)
             self._start_threads()
 
     def perform(self, step: Step[R]) -> R:
@@ -237,7 +237,7 @@ class ThreadDriver(ConnectedDriver):
         elif isinstance(error, WrongTypeError):
             with suppress(InterlockError):
                 wrong_type.describe(error, self._pool.eval(wrong_type.types_of(error), GRACE))
-            wrong_type.name(error, self.state.options.prefix)
+            wrong_type.name(error, self.session.options.prefix)
 
     def _end_with_the_process(self) -> None:
         """Wait for the end of the interpreter if it exits and this is a daemon thread.

@@ -126,7 +126,7 @@ class TrioDriver(tasks.AwaitedDriver):
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
         self._threads = ThreadDriver(servers, options, _caller)
         self._threads.face = self.face
-        self.state, self.session = self._threads.state, self._threads.session
+        self.session = self._threads.session
         self.observers, self.ending = self._threads.observers, self._threads.ending
         # One for each loop: it wakes tasks in the loop that runs.
         self._limiters: weakref.WeakKeyDictionary[trio.lowlevel.TrioToken, trio.CapacityLimiter] = (

@@ -24,16 +24,9 @@ from interlock._core.objects import election as core_election
 from interlock._core.objects import event as core_event
 from interlock._core.objects import permits as core_permits
 from interlock._core.objects import semaphore as core_semaphore
-from interlock._core.objects.counter import Named
 from interlock._core.objects.number import LeasedNumber, check_idle, check_permits
 from interlock._drivers.aio import AsyncDriver
 from interlock._drivers.awaited import go_on
-from interlock._drivers.background.log import (
-    warn_no_permits,
-    warn_other_count,
-    warn_other_permits,
-    warn_too_many_permits,
-)
 from interlock._drivers.known_hold import of_block
 from interlock._drivers.members import condition_of
 from interlock._drivers.process.identity import this_process
@@ -117,17 +110,12 @@ class Client:
     that cannot be is a ConfigError (a ValueError), one of another type a TypeError.
     """
 
-    __slots__ = (
-        "__weakref__", "_counts", "_driver", "_leased", "_numbers", "_servers", "_where",
-    )  # fmt: skip
+    __slots__ = ("__weakref__", "_driver", "_servers", "_where")
 
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
         self._driver = self._new_driver(servers, options)
         self._servers = servers
         self._where = servers.where
-        self._counts = Named(warn_other_count)
-        self._numbers = Named(warn_other_permits, warn_no_permits, warn_too_many_permits)
-        self._leased = Named(warn_other_permits, warn_no_permits, warn_too_many_permits)
 
     def _new_driver(self, servers: Endpoint | Cluster, options: Options, /) -> AsyncDriver:
         return AsyncDriver(servers, options)
@@ -158,7 +146,7 @@ class Client:
     @property
     def client_id(self) -> str:
         """Return the first half of every holder id of this client."""
-        return self._driver.state.client_id
+        return self._driver.session.client_id
 
     async def __aenter__(self) -> Self:
         return self
@@ -199,7 +187,7 @@ class Client:
         # It is seldom asked for, and every program that starts would wait for it.
         from interlock.check import Requirements, examine  # noqa: PLC0415
 
-        requirements = Requirements(objects, names, self._driver.state.options)
+        requirements = Requirements(objects, names, self._driver.session.options)
         return await self._driver.aside(examine, [self._servers], requirements)
 
     def observe(self, observer: Observer) -> Callable[[], None]:
@@ -229,7 +217,7 @@ class Client:
         from interlock.inspection.reader import Reader  # noqa: PLC0415 - seldom asked for
 
         driver = self._driver
-        with closing(Reader(self._servers, driver.state.options)) as reader:
+        with closing(Reader(self._servers, driver.session.options)) as reader:
             pages = reader.pages(pattern, kinds)
             while (page := await driver.aside(next, pages, None)) is not None:
                 for info in page:
@@ -279,7 +267,7 @@ class Client:
         from interlock.inspection.reader import read_deadlocks  # noqa: PLC0415 - seldom asked for
 
         driver = self._driver
-        return await driver.aside(read_deadlocks, self._servers, driver.state.options)
+        return await driver.aside(read_deadlocks, self._servers, driver.session.options)
 
     async def describe(self, name: str) -> LockInfo | None:
         """Return everything that is known about the lock *name*; None if nobody holds or awaits it.
@@ -289,7 +277,7 @@ class Client:
         from interlock.inspection.reader import read_lock  # noqa: PLC0415 - seldom asked for
 
         driver = self._driver
-        return await driver.aside(read_lock, self._servers, driver.state.options, name)
+        return await driver.aside(read_lock, self._servers, driver.session.options, name)
 
     @told
     def lock(
@@ -610,7 +598,7 @@ class Client:
         """
         span = check_idle(idle, "permits", permits)
         over, name, key = self._named(name)
-        core = core_semaphore.Semaphore(over.session, name, key, permits, self._numbers, span)
+        core = core_semaphore.Semaphore(over.session, name, key, permits, span)
         return Semaphore(over, core, timeout=timeout)
 
     @told
@@ -629,7 +617,7 @@ class Client:
         """
         span = check_idle(idle, "permits", permits)
         over, name, key = self._named(name)
-        number = LeasedNumber(over.session, name, key, permits, self._leased, span)
+        number = LeasedNumber(over.session, name, key, permits, span)
         core = core_permits.LeasedPermits(over.session, name, key, number=number)
         return LeasedSemaphore(over, core)
 
@@ -682,7 +670,7 @@ class Client:
         """
         span = check_idle(idle, "count", count)
         over, name, key = self._named(name)
-        core = core_latch.CountDownLatch(over.session, name, key, count, self._counts, span)
+        core = core_latch.CountDownLatch(over.session, name, key, count, span)
         return CountDownLatch(over, core)
 
     @told

@@ -6,7 +6,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from interlock._core.model.effects import Wait
-from interlock._core.objects.election import Watch
 from interlock._drivers.process.lifecycle import report
 from interlock._drivers.tasks import run_user
 from interlock._hints import hints
@@ -102,7 +101,7 @@ class Election(Lock):
         """
         check_callback(callback)
         driver: Any = self._driver
-        core, seen = self._core, Watch()
+        core, seen = self._core, self._core.watch()
         if driver.closed:
             raise ClosedError("the client is closed")
 

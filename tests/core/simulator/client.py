@@ -9,7 +9,6 @@ from tests.core.simulator.network import DRIFT
 from tests.core.simulator.process import WAKING_TAKES, Process
 from tests.core.simulator.timeline import IDLE, Clock, Idle
 
-from interlock._core.insight.observing import Observing
 from interlock._core.model.effects import NEVER, decoded
 from interlock._core.model.names import GRANT
 from interlock._core.upkeep.session import Answers, Outside, Session, nothing
@@ -60,8 +59,6 @@ class Client:
             wake=self._put,
             tell_loss=nothing,
             tell_forgotten=lambda hold: self.note(self.name, f"forgets {hold!r}"),
-            write_card=lambda: None,
-            events=Observing(self.clock, None, None),
             epoch=lambda: 0,
             clustered=False,
             counts_failovers=False,

@@ -19,7 +19,6 @@ from interlock._core.model.names import (
     limited_queue,
     permit_leases,
 )
-from interlock._core.objects.counter import Named
 from interlock._core.objects.number import LeasedNumber
 from interlock._core.objects.permits import LeasedPermits, LimitedPermits, Permits
 from interlock._core.queue.places import COURTESY, LONGEST_POLL
@@ -279,7 +278,7 @@ def lend(world: Simulator) -> None:
     total = world.random.randint(1, 4)
 
     def make(me: Process) -> Sequence[Permits]:
-        number = LeasedNumber(me.client.session, NAME, NAME, total, Named())
+        number = LeasedNumber(me.client.session, NAME, NAME, total)
         sizes = 1, me.random.randint(1, total)
         return [LeasedPermits(me.client.session, NAME, NAME, n, number=number) for n in sizes]
 

@@ -22,19 +22,18 @@ Rules:
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from interlock._core.model.effects import NEVER
-from interlock._core.model.hold import HELD
 from interlock._core.scripts.card import card_write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from interlock._core.insight.observing import Observing, Wish
     from interlock._core.model.effects import Eval
     from interlock._core.model.hold import Hold
-    from interlock.options import Options
+    from interlock._core.objects.counter import Call
+    from interlock._core.upkeep.session import Session
 
 FORMAT = 1
 """The format number that cards of this version carry."""
@@ -70,29 +69,22 @@ def index_of(prefix: str) -> str:
     return f"{INDEX}:{{{prefix}}}" if prefix else INDEX
 
 
-class Client(Protocol):
-    """The client that a card is about.
+def key_of(session: Session, client_id: str) -> str:
+    """Return the key of the card of *client_id*, a client with the prefix of *session*."""
+    return CARD.format((session.options.prefix or "") + client_id)
 
-    Attributes:
-        client_id: its id.
-        options: its options.
-        clustered: whether several servers share the keys.
-        events: what lasts.
-        period: seconds between two rounds of renewals.
-    """
 
-    client_id: str
-    options: Options
-    clustered: bool
-    events: Observing
-    period: float
+def writing(session: Session, client_id: str, keep: float, fields: Sequence[str]) -> Eval[bool]:
+    """Return the script that writes the card of *client_id*, or removes it for want of *fields*."""
+    index = "" if session.outside.clustered else index_of(session.options.prefix or "")
+    return card_write(key_of(session, client_id), index, client_id, keep, fields)
 
 
 class CardWriter:
     """Composes the card of one client. It is passive: `now` is an argument.
 
     Args:
-        client: the client.
+        session: the client's state.
         about: host, process and program.
 
     Attributes:
@@ -100,28 +92,31 @@ class CardWriter:
         named: whether the connection that writes the card has the client's name in CLIENT LIST.
     """
 
-    def __init__(self, client: Client, about: Mapping[str, object]) -> None:
-        self._client = client
-        self._about = dict(about)
-        self._lasting: list[tuple[str, Hold, float]] = []
-        self._wishes: list[Wish] = []
+    def __init__(self, session: Session, about: Mapping[str, object]) -> None:
+        self._session, self._about = session, dict(about)
+        self._events, self._options = session.events, session.options
         self._written_at = -NEVER
         self._written = False
-        self._count = self._permits = self._waits = 0
         self.refused = False
         self.named = True
         self._hurried, self._hurried_at = False, -NEVER
 
     @property
+    def _period(self) -> float:
+        """Seconds between two rounds of renewals."""
+        period: float = self._session.watchdog.period
+        return period
+
+    @property
     def wanted(self) -> bool:
         """Whether this client writes cards."""
-        return bool(self._client.options.card) and not self.refused
+        return bool(self._options.card) and not self.refused
 
     def next_look(self, now: float) -> float:
         """Return when to call `look` next."""
         if self._hurried:
             return self.hurry(now)
-        return now + min(LOOK, self._client.period) if self.wanted else NEVER
+        return now + min(LOOK, self._period) if self.wanted else NEVER
 
     def hurry(self, now: float) -> float:
         """Have a card written soon, as a hold with a long lease was acquired; return when to `look`."""
@@ -129,60 +124,51 @@ class CardWriter:
         return max(now, self._hurried_at + LASTING) if self.wanted else NEVER
 
     def look(self, now: float) -> Eval[bool] | None:
-        """Note all holds and waits; return the script that writes the card if it is due."""
+        """Return the script that writes the card if it is due."""
         if not self.wanted:
             return None
-        self._note(now)
+        lasting = self._lasting(now)
         if self._hurried and now >= self._hurried_at + LASTING:
             self._hurried, self._hurried_at = False, now
-            if any(self._is_long(hold) for _, hold, _ in self._lasting):
-                return self._write(now)
-        lasts = any(age >= LASTING for _, _, age in self._lasting)
-        lasts = lasts or any(now - wish.since >= LASTING for wish in self._wishes)
-        if not lasts and not self._written:
+            if any(self._is_long(*each) for each in lasting):
+                return self._write(lasting, now)
+        if not self._written and not any(age >= LASTING for _, _, age in lasting):
             return None
         # A round may begin a little sooner than a period after the last one.
-        early = now < self._written_at + 0.9 * self._client.period
-        return None if early else self._write(now)
+        early = now < self._written_at + 0.9 * self._period
+        return None if early else self._write(lasting, now)
 
-    def _write(self, now: float) -> Eval[bool]:
-        """Return the script that writes what was noted *now*, or removes the card if nothing lasts."""
-        client, fields = self._client, list[str]()
-        keep = client.options.lease
-        for mark, hold, age in self._lasting:
+    def _write(self, lasting: Sequence[tuple[str, Hold, float]], now: float) -> Eval[bool]:
+        """Return the script that writes what is *lasting*, or removes the card if nothing is."""
+        fields = list[str]()
+        keep = self._options.lease
+        for mark, hold, age in lasting:
             if len(hold.key) > LONGEST:
                 continue
             holder = hold.holder.removesuffix(":write")
             fields += (f"{mark} {holder} {hold.key}", self._entry(mark, hold, age))
             if mark == "h":
                 keep = max(keep, hold.valid_until - now)
-        for wish in self._wishes:
-            told = self._common(now - wish.since, wish.owner, wish.label)
-            fields += (f"p {wish.holder} {wish.key}", json.dumps(told))
         if fields:
+            held = self._events.held()
             told = {
                 **self._about,
                 "format": FORMAT,
-                "period": client.period,
-                "holds": self._count,
-                "permits": self._permits,
-                "waits": self._waits,
+                "period": self._period,
+                "holds": len(held),
+                "permits": sum(hold.of_permits for hold in held),
+                "waits": len(self._events.waits) + len(self._wishes()),
                 "named": self.named,
             }
             fields += ("client", json.dumps(told))
         self._written_at = now
-        return self._script(min(keep + 2 * client.period, FOREVER), fields)
+        keep = min(keep + 2 * self._period, FOREVER)
+        return writing(self._session, self._session.client_id, keep, fields)
 
     def remove(self) -> Eval[bool] | None:
         """Return the script that removes the card; None if there is none."""
-        return self._script(1, ()) if self._written else None
-
-    def _script(self, keep: float, fields: Sequence[str]) -> Eval[bool]:
-        client, client_id = self._client, self._client.client_id
-        prefix = client.options.prefix or ""
-        index = "" if client.clustered else index_of(prefix)
-        key = CARD.format(prefix + client_id)
-        return card_write(key, index, client_id, keep, fields)
+        session = self._session
+        return writing(session, session.client_id, 1, ()) if self._written else None
 
     def put_off(self) -> None:
         """Write the card at the next look: nobody could send what was written."""
@@ -193,45 +179,31 @@ class CardWriter:
         """Note that *call* has written the card, or removed it."""
         self._written = len(call.args) > _HEAD
 
-    def _note(self, now: float) -> None:
-        """Look at all holds and waits; note the oldest long ones, and count all holds."""
-        count = permits = 0
-        lasting: list[tuple[str, Hold, float]] = []
-        for hold, wait in list(self._client.events.waits.items()):
-            if now - wait.since >= SOON and len(lasting) < MOST:
-                lasting.append(("w", hold, now - wait.since))
-        for hold in self._client.events.live():
-            if hold.state is HELD:
-                count += 1
-                permits += hold.of_permits
-                old = now - hold.since >= SOON or self._is_long(hold)
-                if old and len(lasting) < MOST:
-                    lasting.append(("h", hold, now - hold.since))
-        self._lasting, self._count, self._permits = lasting, count, permits
-        wishes = self._client.events.wishes()
-        self._waits = len(self._client.events.waits) + len(wishes)
-        self._wishes = [
-            wish
-            for wish in wishes[: MOST - len(lasting)]
-            if now - wish.since >= SOON and len(wish.key) <= LONGEST
+    def _lasting(self, now: float) -> list[tuple[str, Hold, float]]:
+        """Return the oldest holds and waits that last, each with its mark and age."""
+        all_of_them = [
+            *[("w", hold, now - wait.since) for hold, wait in list(self._events.waits.items())],
+            *[("h", hold, now - hold.since) for hold in self._events.held()],
+            *[("p", call, now - call.came) for call in self._wishes()],
         ]
+        return [each for each in all_of_them if each[2] >= SOON or self._is_long(*each)][:MOST]
 
-    def _is_long(self, hold: Hold) -> bool:
-        """Return whether *hold* has a longer lease than holds that are renewed."""
-        return hold.lease > self._client.options.lease
+    def _wishes(self) -> list[Call]:
+        """Return who waits for permits that nobody owns, or for a latch."""
+        return [call for call in list(self._session.calls) if call.came]
+
+    def _is_long(self, mark: str, hold: Hold, _age: float) -> bool:
+        """Return whether *hold* is held, with a longer lease than holds that are renewed."""
+        return mark == "h" and hold.lease > self._options.lease
 
     def _entry(self, mark: str, hold: Hold, age: float) -> str:
-        told = self._common(age, hold.identity, hold.label)
+        told: dict[str, object] = {"age": round(max(age, 0.0), 3), "owner": hold.identity}
+        if self._options.card != "names":
+            told["thread"] = hold.label[:LONGEST]
         if mark == "h":
             told |= {"lease": hold.lease, "renewed": hold.renewed}
             if "thread" in told and hold.acquired_at:
                 told["place"] = hold.acquired_at[-LONGEST_PLACE:]
-        if "thread" in told and (trace := self._client.events.traces.get((hold.holder, hold.name))):
+        if "thread" in told and (trace := self._events.traces.get((hold.holder, hold.name))):
             told["trace"] = trace
         return json.dumps(told)
-
-    def _common(self, age: float, owner: int, label: str) -> dict[str, object]:
-        told: dict[str, object] = {"age": round(max(age, 0.0), 3), "owner": owner}
-        if self._client.options.card != "names":
-            told["thread"] = label[:LONGEST]
-        return told

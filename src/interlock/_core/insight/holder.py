@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from interlock._core.insight.card import CARD
+from interlock._core.insight.card import key_of
 from interlock._core.model.foreign_text import safe
 from interlock._core.scripts.card import card_holder
 from interlock.errors import InterlockError
@@ -56,7 +56,7 @@ def known_holder(session: Session, holder: str, what: str) -> Holder:
     """
     if session.is_parents(holder):
         return Holder(holder, "the process that forked this one")
-    held = session.events.held_by(holder)
+    held = [hold for hold in list(session.live) if hold.holder == holder]
     if not held:
         return Holder(holder)
     place = next((hold.acquired_at for hold in held if what in (hold.key, hold.name)), "")
@@ -72,7 +72,8 @@ def who_holds(session: Session, holder: str, key: str) -> Generator[Eval[Any], A
     known = known_holder(session, holder, key)
     if known.label or not session.options.card:
         return known
-    card, field = CARD.format(holder.partition(":")[0]), f"h {holder.removesuffix(':write')} {key}"
+    card = key_of(session, holder.partition(":")[0])
+    field = f"h {holder.removesuffix(':write')} {key}"
     with suppress(InterlockError, TypeError, ValueError, RecursionError):
         call = card_holder(card, field, deadline=session.clock() + PROMPT)
         client, hold = call.script.decode((yield call))

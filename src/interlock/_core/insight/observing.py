@@ -16,14 +16,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock._core.insight import events
+from interlock._core.model.effects import NEVER
 from interlock._core.model.hold import HELD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from interlock._core.locks.base import Lock
     from interlock._core.model.effects import Eval
     from interlock._core.model.hold import Hold
+    from interlock._core.upkeep.session import Session
     from interlock.errors import LossReason
 
 ENDLESS = "election"
@@ -36,52 +37,22 @@ class Frequent(NamedTuple):
     """A frequent event, as it is recorded.
 
     Attributes:
-        kind: the class of the event.
-        hold: the hold that it is about.
         owner: what the thread or task is called.
         at: when it happened, on the session's clock.
-        since: when the acquire, the wait or the hold began.
-        detail: of `Acquired`: whether it waited. Of `GaveUp`: the name of the error's class.
-        context: the context variables of the thread or task.
+        told: what it tells besides its hold.
     """
 
     kind: type[events.LockEvent]
     hold: Hold
     owner: str
     at: float
-    since: float
-    detail: object
     context: Context
-
-
-class Wish(NamedTuple):
-    """A waiter for permits or a latch, as operators are told of it: it has no hold.
-
-    Attributes:
-        key: of the semaphore or latch.
-        holder: the client's id and a number of the wait.
-        since: when the wait began, on the session's clock.
-        owner: tells the threads and tasks of one client apart.
-        label: what the thread or task is called.
-    """
-
-    key: str
-    holder: str
-    since: float
-    owner: int
-    label: str
+    told: dict[str, Any]
 
 
 class Wait(NamedTuple):
-    """A thread or task that waits.
+    """Since when a thread or task waits, on the session's clock; its context if that is wanted."""
 
-    Attributes:
-        lock: what it waits for.
-        since: when it began, on the session's clock.
-        context: the context variables of the thread or task; None unless they are wanted.
-    """
-
-    lock: Lock
     since: float
     context: Context | None
 
@@ -91,50 +62,41 @@ def _nobody(event: object) -> None:
 
 
 class Observing:
-    """The events of one client.
-
-    Args:
-        clock: the session's.
-        slow_acquire: seconds after which a wait is reported; None: never.
-        slow_hold: seconds after which a hold is reported; None: never.
+    """The events of one client, and what an observer may ask of it: an `events.ClientView`.
 
     Attributes:
         emit: takes an event to the observers.
         emit_frequent: takes a frequent event to the observers that want it.
         wall: returns the seconds since 1970.
-        client_id: the client.
-        server: the address of its server.
         observed: whether an observer is told of each use of a lock.
         waits: what each waiting thread or task waits for.
         traces: the trace ids of holds, by holder id and name; an observer sets them.
-        live: returns the client's holds.
-        wishes: returns what operators are told of those of its waiters that have no hold.
     """
 
-    def __init__(
-        self,
-        clock: Callable[[], float],
-        slow_acquire: float | None,
-        slow_hold: float | None,
-    ) -> None:
+    def __init__(self, session: Session) -> None:
+        self._session, self._clock = session, session.clock
         self.emit: Callable[[events.Event], None] = _nobody
         self.emit_frequent: Callable[[Frequent], None] = _nobody
-        self.wall: Callable[[], float] = clock
-        self.client_id = self.server = ""
+        self.wall: Callable[[], float] = session.clock
         self.waits: dict[Hold, Wait] = {}
         self.traces: dict[tuple[str, str], str] = {}
-        self.live: Callable[[], Sequence[Hold]] = tuple
-        self.wishes: Callable[[], Sequence[Wish]] = tuple
         self.observed = False
-        self._clock = clock
-        self._slow_acquire = slow_acquire
-        self._slow_hold = slow_hold
+        options = session.options
+        self._slow_acquire = NEVER if options.slow_acquire is None else options.slow_acquire
+        self._slow_hold = NEVER if options.slow_hold is None else options.slow_hold
         self._outages: dict[object, float] = {}
         self._told: set[Hold] = set()
 
-    def held_by(self, holder: str) -> list[Hold]:
-        """Return what *holder* has."""
-        return [hold for hold in self.live() if hold.holder == holder]
+    @property
+    def client_id(self) -> str:
+        return self._session.client_id
+
+    @property
+    def server(self) -> str:
+        return self._session.outside.where
+
+    def held(self) -> list[Hold]:
+        return [hold for hold in list(self._session.live) if hold.state is HELD]
 
     # The events of each use of a lock.
 
@@ -149,21 +111,19 @@ class Observing:
         else:
             # The thread that runs this may be another one, which handed the lock over.
             sent_at, context, waited = wait.since, wait.context or copy_context(), True
-        self._tell(events.Acquired, hold, hold.since, sent_at, waited, context)
+        told = {"seconds": hold.since - sent_at, "waited": waited, "token": hold.token}
+        self._tell(events.Acquired, hold, hold.since, context, **told)
 
     def released(self, hold: Hold) -> None:
-        """Tell that *hold* was released."""
         at = self._clock()
-        self._tell(events.Released, hold, at, hold.since, None, copy_context())
+        self._tell(events.Released, hold, at, copy_context(), seconds=at - hold.since)
 
-    def begin_wait(self, lock: Lock, hold: Hold, since: float) -> None:
-        """Note a wait for *hold* of *lock*, which began at *since*."""
-        if not self.observed:
-            self.waits[hold] = Wait(lock, since, None)
-            return
-        context = copy_context()
-        self.waits[hold] = Wait(lock, since, context)
-        self._tell(events.Waiting, hold, self._clock(), since, None, context)
+    def begin_wait(self, hold: Hold, since: float) -> None:
+        """Note a wait for *hold*, which began at *since*."""
+        context = copy_context() if self.observed else None
+        self.waits[hold] = Wait(since, context)
+        if context is not None:
+            self._tell(events.Waiting, hold, self._clock(), context)
 
     def end_wait(self, hold: Hold, error: BaseException | None) -> None:
         """Note the end of a wait: *hold* is held, or *error* or the time ended it."""
@@ -171,13 +131,15 @@ class Observing:
         self._told.discard(hold)
         if wait is None or not self.observed or hold.state is HELD:
             return
+        at, context = self._clock(), wait.context or copy_context()
         what = None if error is None else type(error).__name__
-        context = wait.context or copy_context()
-        self._tell(events.GaveUp, hold, self._clock(), wait.since, what, context)
+        self._tell(events.GaveUp, hold, at, context, seconds=at - wait.since, error=what)
 
-    def _tell(self, kind: type[events.LockEvent], hold: Hold, *told: Any) -> None:
+    def _tell(
+        self, kind: type[events.LockEvent], hold: Hold, at: float, context: Context, **told: Any
+    ) -> None:
         # The owner may be gone when an object is made of this.
-        self.emit_frequent(Frequent(kind, hold, hold.label, *told))
+        self.emit_frequent(Frequent(kind, hold, hold.label, at, context, told))
 
     # Rare events.
 
@@ -192,7 +154,6 @@ class Observing:
         self.emit(lost)
 
     def abandoned(self, hold: Hold) -> None:
-        """Tell that *hold* is not renewed any more."""
         seconds = self._clock() - hold.since
         self.emit(events.Abandoned(**self._of(hold), seconds=seconds, lease=hold.lease))
 
@@ -202,7 +163,6 @@ class Observing:
         self.emit(events.ForceReleased(**here, name=name, kind=kind, holder=holder, reason=reason))
 
     def server_changed(self) -> None:
-        """Tell that another server has become the primary."""
         self.emit(events.ServerChanged(**self._here()))
 
     def renewal(
@@ -239,25 +199,27 @@ class Observing:
 
     def slow_waits(self, now: float) -> list[Hold]:
         """Return the holds whose wait is too long, each once; report those held for too long."""
-        if (limit := self._slow_hold) is not None:
-            for hold in self.live():
-                late = hold.state is HELD and now - hold.since >= limit
-                if late and hold not in self._told and hold.lock.kind != ENDLESS:
-                    self._told.add(hold)
-                    self.emit(events.SlowHold(**self._of(hold), seconds=now - hold.since))
-        slow: list[Hold] = []
-        if (limit := self._slow_acquire) is not None:
-            for hold, wait in list(self.waits.items()):
-                late = now - wait.since >= limit
-                if late and hold not in self._told and wait.lock.kind != ENDLESS:
-                    self._told.add(hold)
-                    slow.append(hold)
+        for hold in self.held():
+            held_for = now - hold.since
+            if self._late(hold, held_for, self._slow_hold):
+                self.emit(events.SlowHold(**self._of(hold), seconds=held_for))
+        waits = list(self.waits.items())
+        slow = [
+            hold for hold, wait in waits if self._late(hold, now - wait.since, self._slow_acquire)
+        ]
         # A copy: other threads end holds meanwhile.
         told = self._told.copy()
-        for hold in told.difference(self.live() if told else ()):
+        for hold in told.difference(list(self._session.live) if told else ()):
             if hold not in self.waits:
                 self._told.discard(hold)
         return slow
+
+    def _late(self, hold: Hold, seconds: float, limit: float) -> bool:
+        """Return once, when *hold* has lasted or waited for *limit* seconds, that it has."""
+        if seconds < limit or hold in self._told or hold.lock.kind == ENDLESS:
+            return False
+        self._told.add(hold)
+        return True
 
     def put_off(self, slow: Sequence[Hold]) -> None:
         """Return the *slow* waits again at the next look: nobody could report them."""
@@ -268,8 +230,7 @@ class Observing:
 
         The work of others waits for this: one query for each lock, and only for a few locks.
         """
-        waits = [wait for hold in slow if (wait := self.waits.get(hold)) is not None]
-        locks = dict(islice({wait.lock.key: wait.lock for wait in waits}.items(), QUERIES))
+        locks = dict(islice({hold.key: hold.lock for hold in slow}.items(), QUERIES))
         return {key: lock.query() for key, lock in locks.items()}
 
     def name_holders(self, slow: Sequence[Hold], holders: Mapping[str, Sequence[str]]) -> None:
@@ -277,17 +238,17 @@ class Observing:
         now = self._clock()
         for hold in slow:
             if (wait := self.waits.get(hold)) is not None:
-                held_by = tuple(holders.get(wait.lock.key, ()))
+                held_by = tuple(holders.get(hold.key, ()))
                 late = now - wait.since
                 self.emit(events.SlowAcquire(**self._of(hold), seconds=late, held_by=held_by))
 
     @property
     def looks(self) -> bool:
         """Whether waits or holds may be too long."""
-        return self._slow_acquire is not None or self._slow_hold is not None
+        return min(self._slow_acquire, self._slow_hold) < NEVER
 
-    def after_fork(self) -> None:
-        """Forget the waits of the parent process."""
+    def begin(self) -> None:
+        """Begin without waits, also in a forked child."""
         self.waits.clear()
         self.traces.clear()
         self._told.clear()
@@ -295,42 +256,29 @@ class Observing:
     # What an observer may ask.
 
     def holds(self) -> Mapping[str, int]:
-        """Return how many holds there are of each kind of lock."""
-        return Counter(hold.lock.kind for hold in self.live() if hold.state is HELD)
+        return Counter(hold.lock.kind for hold in self.held())
 
     def waiters(self) -> Mapping[str, int]:
-        """Return how many threads and tasks wait for each kind of lock."""
-        return Counter(wait.lock.kind for wait in list(self.waits.values()))
+        return Counter(hold.lock.kind for hold in list(self.waits))
 
     def validity(self) -> float | None:
-        """Return the seconds until the first hold ends without renewal; None without a hold."""
-        ends = [hold.valid_until for hold in self.live() if hold.state is HELD]
+        ends = [hold.valid_until for hold in self.held()]
         return max(min(ends) - self._clock(), 0.0) if ends else None
 
     def note_trace(self, holder: str, name: str, trace_id: str) -> None:
-        """Note the trace of a hold, for the client's card; an empty *trace_id* removes it."""
         if trace_id:
             self.traces[holder, name] = trace_id
         else:
             _ = self.traces.pop((holder, name), None)
 
     def forget_traces(self) -> None:
-        """Forget the traces of all holds."""
         self.traces.clear()
 
     def event(self, frequent: Frequent) -> events.LockEvent:
         """Return *frequent* as an event object."""
-        kind, hold, owner, at, since, detail, _ = frequent
-        fields = self._of(hold)
-        fields["owner"] = owner
-        fields["time"] = self.wall() - (self._clock() - at)
-        if kind is events.Acquired:
-            fields.update(seconds=at - since, waited=detail, token=hold.token)
-        elif kind is events.Released:
-            fields.update(seconds=at - since)
-        elif kind is events.GaveUp:
-            fields.update(seconds=at - since, error=detail)
-        return kind(**fields)
+        kind, hold, owner, at, _, told = frequent
+        time = self.wall() - (self._clock() - at)
+        return kind(**self._of(hold) | {"owner": owner, "time": time} | told)
 
     def _here(self) -> dict[str, Any]:
         return {"time": self.wall(), "client_id": self.client_id, "server": self.server}

@@ -397,7 +397,7 @@ def note_entered(hold: Hold) -> None:
     if not hold.renewed:
         session.wake(None)  # to tell when it ends
         if hold.lease > session.options.lease:
-            session.outside.write_card()
+            session.write_card()
 
 
 def settle(
@@ -540,7 +540,7 @@ class Acquire(Step["Hold | None"]):
         if not tried and self.done((yield from lock.attempt(hold, self._deadline, failure))):
             return hold
         if session.clock() < self._deadline:
-            session.events.begin_wait(lock, hold, began)
+            session.events.begin_wait(hold, began)
             if (yield from lock.wait(hold, self._deadline)):
                 hold.entries = [OPEN, self._entry]
                 note_entered(hold)

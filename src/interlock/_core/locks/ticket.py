@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from interlock._core.insight.card import BY_TICKET, CARD, FORMAT, index_of
+from interlock._core.insight.card import BY_TICKET, FORMAT, writing
 from interlock._core.insight.events import tell_loss
 from interlock._core.locks.base import Lock
 from interlock._core.locks.errors import name_holder
@@ -24,7 +24,6 @@ from interlock._core.locks.fenced_lock import FencedLock
 from interlock._core.locks.spin_lock import SpinLock
 from interlock._core.model.effects import NEVER, Eval
 from interlock._core.model.names import forced_note
-from interlock._core.scripts.card import card_write
 from interlock._core.scripts.locks import RENEW, forced_note_read
 from interlock._core.scripts.replies import milliseconds
 from interlock.backoff import ExponentialBackoff
@@ -140,9 +139,6 @@ def withdraw(session: Session, ticket: Ticket) -> Op[None]:
 
 
 def _write(session: Session, client: str, keep: float, fields: tuple[str, ...]) -> Op[None]:
-    prefix = session.options.prefix or ""
-    index = "" if session.outside.clustered else index_of(prefix)
-    call = card_write(CARD.format(prefix + client), index, client, keep, fields)
     # Locks never depend on cards: the user may lack the right.
     with suppress(InterlockError):
-        _ = yield from session.persist(call, NEVER)
+        _ = yield from session.persist(writing(session, client, keep, fields), NEVER)

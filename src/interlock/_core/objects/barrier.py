@@ -52,8 +52,7 @@ class Party(Hold):
     how: str
 
     def may_come(self) -> bool:
-        """Return False: once it has ended, a copy of its arrival does nothing."""
-        return False
+        return False  # once it has ended, a copy of its arrival does nothing
 
 
 class Parties(Notices):
@@ -70,17 +69,9 @@ class Parties(Notices):
 
 
 class Barrier:
-    """The operations of one barrier for one client.
+    """The operations of one barrier for one client; *base* is its name behind the client's prefix.
 
-    Args:
-        session: the client's state.
-        name: what the user calls it.
-        base: the same behind the client's prefix.
-        parties: how many wait for each other.
-
-    Attributes:
-        key: of those who wait.
-        error: the error that a broken barrier raises.
+    A face may set `error`, which a broken barrier raises.
     """
 
     kind = "barrier"
@@ -100,7 +91,6 @@ class Barrier:
         return f"barrier {self.name!r}"
 
     def party(self, how: str = "leave") -> Party:
-        """Return a new party, or what ends the barrier from outside."""
         lock: Any = self
         party: Any = Party().of(lock, nobody, f"{self.session.head}{draw()}\r\n", self._lease, True)
         party.index, party.how = None, how
@@ -113,22 +103,18 @@ class Barrier:
         return Eval(ARRIVE[self.session.publish], (self.key, self._ended), (*args, *look))
 
     def end(self, party: Party, how: str) -> Eval[int | None]:
-        """Return the script by which *party* leaves, or ends the barrier."""
         args = (party.holder, how, milliseconds(self._keep), self._wakes)
         return Eval(END[self.session.publish], (self.key, self._ended), args)
 
     def down(self, hold: Party, depth: int) -> Eval[int | None]:
-        """Return the script that settles *hold*, which is garbage."""
         del depth
         return self.end(hold, hold.how)
 
     def channels(self, client: str) -> tuple[str, ...]:
-        """Return where the parties of *client* listen."""
         return (f"{self._wakes}{client}",)
 
     @property
     def standing(self) -> str:
-        """By what the line of its parties is found."""
         return self.channels(self.session.client_id)[0]
 
     def heard(self) -> bool:
@@ -137,15 +123,12 @@ class Barrier:
         return line is not None and line.ready
 
     def wait(self, deadline: float) -> Arrive:
-        """Return the step that waits until all parties have arrived; its result is an index."""
         return Arrive(self, deadline)
 
     def abort(self) -> End:
-        """Return the step that breaks it."""
         return End(self, "break")
 
     def reset(self) -> End:
-        """Return the step that makes it empty and whole; who waits gets BrokenBarrierError."""
         return End(self, "reset")
 
     def status(self) -> Op[tuple[int, bool]]:
@@ -155,11 +138,7 @@ class Barrier:
 
 
 class Arrive(Step[int]):
-    """A wait at *barrier* until *deadline*; the public `Barrier.wait` lists errors and costs.
-
-    Attributes:
-        party: who waits.
-    """
+    """A wait at *barrier* until *deadline*; the public `Barrier.wait` lists errors and costs."""
 
     __slots__ = ("_barrier", "_call", "_deadline", "_waits", "party")
 
@@ -169,7 +148,6 @@ class Arrive(Step[int]):
         self._waits = False
 
     def begin(self) -> Eval[Any]:
-        """Return the arrival."""
         barrier, session = self._barrier, self._barrier.session
         party = self.party
         session.live[party] = None
@@ -181,11 +159,6 @@ class Arrive(Step[int]):
         return call
 
     def done(self, answer: int | None) -> bool:
-        """Take the answer; return whether the party has passed.
-
-        Raises:
-            BrokenBarrierError: it did not.
-        """
         if answer is None:
             self._waits = True
             return False
@@ -252,22 +225,18 @@ class End(Step[None]):
         self._party = barrier.party(how)
 
     def begin(self) -> Eval[Any]:
-        """Return the script."""
         self._party.asking = True  # from here on it is garbage if anything ends this early
         return self._party.lock.down(self._party, 0)
 
     def done(self, answer: int | None) -> bool:
-        """Take the answer; return True."""
         del answer
         self._party.over = ENDED
         return True
 
     def rest(self, failure: Exception | None) -> Op[None]:
-        """Send it again after *failure*."""
         session, call = self._party.lock.session, self._party.lock.down(self._party, 0)
         _ = self.done((yield from session.persist(call, NEVER, failure=failure)))
 
     def give_up(self) -> None:
-        """Leave it to the background."""
         if self._party.asking:
             self._party.lock.session.give_up(self._party)

@@ -66,7 +66,6 @@ class Condition:
         name: what tells several conditions of one lock apart; empty if there is one.
 
     Attributes:
-        key: of the condition on the server.
         standing: who waits here, each with its member on the server, in the order in which they came.
         look_at: when one of them shall look for all.
     """
@@ -75,17 +74,13 @@ class Condition:
 
     def __init__(self, lock: Lock, name: str) -> None:
         self.lock, self.name = lock, f"{lock.name}:{name}" if name else lock.name
+        self.session = lock.session
         self.key = condition_key(lock.key, name)
         self.standing: dict[Hold, str] = {}
         self.look_at = NEVER
 
     def held(self, owner: Owner) -> Hold:
-        """Return what *owner* holds of the lock.
-
-        Raises:
-            NotHeldError: nothing.
-            HoldLostError: it is lost.
-        """
+        """Return what *owner* holds of the lock, or raise NotHeldError or HoldLostError."""
         lock, hold = self.lock, hold_of(self.lock, owner)
         if hold is None or (hold.over is None and len(hold.entries) < LEAST):
             raise not_held(lock.kind, lock.name, owner.label)
@@ -102,15 +97,14 @@ class Condition:
         holder, _, channel, *rest = release.args
         how, *draws = rest or ("",)
         keys, args = (release.keys[0], self.key, *release.keys[1:]), (holder, channel, how, member)
-        script = scripts.WAITS[release.script.name][self.lock.session.publish]
+        script = scripts.WAITS[release.script.name][self.session.publish]
         return Eval(script, keys, (*args, *draws), spare_keys=release.spare_keys)
 
     def notifies(self, holder: str, count: int) -> Eval[int | None]:
         """Return the script that notifies *count* waiters, or `ALL`, if *holder* has the lock."""
-        how = ("all",) if count == ALL else ()
-        return self._notice(holder, MOST if count == ALL else count, *how)
+        return self._notice(holder, MOST, "all") if count == ALL else self._notice(holder, count)
 
-    def leaves(self, member: str, how: str = LEAVE) -> Eval[int | None]:
+    def leaves(self, member: str, how: str) -> Eval[int | None]:
         """Return the script by which *member* leaves; its answer is `STOOD` if it was not notified."""
         return self._notice(member, 1, how)
 
@@ -120,13 +114,24 @@ class Condition:
         queue = (lock.queue,) if lock.queue and lock.queues else ()
         keys = lock.key, self.key, *queue
         args: tuple[str | int, ...] = holder, count, lock.channel, *how
-        return Eval(scripts.NOTIFY[lock.session.publish], keys, args, spare_keys=len(queue))
+        return Eval(scripts.NOTIFY[self.session.publish], keys, args, spare_keys=len(queue))
+
+    def later(self, what: str) -> Hold:
+        """Return what is to be sent: "<how> <member>" for a leave, or "<count> " to notify."""
+        lock: Any = self
+        lease = max(KEPT, self.session.options.lease)
+        return Hold().of(lock, nobody, packed_text(what), lease, True)
+
+    def down(self, hold: Hold, depth: int) -> Eval[int | None]:
+        """Return the script that `later` has put into the id of *hold*."""
+        del depth
+        what, _, member = hold.member.rpartition(" ")
+        return self.leaves(member, what) if member else self.notifies("", int(what))
 
     # Who waits here.
 
     def stand(self, hold: Hold, member: str) -> None:
-        """Let *hold* wait here as *member*."""
-        line = self.lock.session.queues.stand(hold).line
+        line = self.session.queues.stand(hold).line
         if not self.standing:
             self._put_off(line)
         self.standing[hold] = member
@@ -143,7 +148,7 @@ class Condition:
         standing = list(self.standing.items())
         self._put_off(line)
         call = Eval(scripts.LOOK_AT, (self.key,), tuple([member for _, member in standing]))
-        gone: list[int] = yield from self.lock.session.persist(call, NEVER)
+        gone: list[int] = yield from self.session.persist(call, NEVER)
         for hold, _ in [standing[each] for each in gone if each < len(standing)]:
             self.leave(hold)
             if hold.place is not None:
@@ -151,26 +156,7 @@ class Condition:
 
     def _put_off(self, line: Line) -> None:
         # Who cannot listen learns of a grant by a look.
-        self.look_at = self.lock.session.clock() + (DEAF if line.deaf else POLL)
-
-
-class _Later:
-    """Stands for the lock of what is garbage: its release is the *call* at the key of *lock*."""
-
-    def __init__(self, lock: Lock, call: Eval[Any]) -> None:
-        self.key, self._call = lock.key, call
-
-    def down(self, hold: Hold, depth: int) -> Eval[Any]:
-        """Return the call."""
-        del hold, depth
-        return self._call.anew()
-
-
-def _later(lock: Lock, call: Eval[Any]) -> Hold:
-    """Return what sends *call* once it is garbage, until that is answered."""
-    garbage: Any = _Later(lock, call)
-    lease = max(KEPT, lock.session.options.lease)
-    return Hold().of(garbage, nobody, packed_text(""), lease, True)
+        self.look_at = self.session.clock() + (DEAF if line.deaf else POLL)
 
 
 class WaitFor(Acquire):
@@ -196,12 +182,7 @@ class WaitFor(Acquire):
         self._member = ""
 
     def begin(self) -> None:
-        """Make the next hold.
-
-        Raises:
-            NotHeldError: its owner does not hold the lock.
-            HoldLostError: the lock is lost.
-        """
+        """Make the next hold, unless its owner does not hold the lock; errors as `Condition.held`."""
         lock, former = self._lock, self._condition.held(self._owner)
         if former.wholes():
             raise ConfigError(
@@ -220,7 +201,7 @@ class WaitFor(Acquire):
             member = f"{hold.holder}{'?' if place.line.deaf else ''}"
             self._call = self._condition.waits(former, member)
             self._entries = former.entries[1:]
-            self._leaver = _later(self._lock, self._condition.leaves(member, PASS_ON))
+            self._leaver = self._condition.later(f"{PASS_ON} {member}")
             place.before, place.aside = (former, self._leaver), True
             self._member = member  # last: from here on it has begun
         session.live[hold] = None
@@ -326,27 +307,27 @@ class WaitFor(Acquire):
 
     def _time_is_up(self) -> Op[None]:
         """Leave the condition, unless it was notified just now."""
-        session, leave = self._lock.session, self._condition.leaves(self._member)
+        session, condition = self._lock.session, self._condition
+        leave = condition.leaves(self._member, LEAVE)
         if (yield from session.persist(leave, NEVER)) == STOOD:
             self.hold.place.before = ()
         # A server that takes over may lack it, and whoever is notified in its place never wakes.
-        later: Any = _Later(self._lock, leave)
-        session.recent.append((session.clock(), later, packed_text("")))
-        self._condition.leave(self.hold)
+        later = condition.later(f"{LEAVE} {self._member}")
+        session.recent.append((session.clock(), later.lock, later.packed))
+        condition.leave(self.hold)
 
     def _hold_again(self, news: News) -> Op[None]:
         """Hold the lock, by a grant that the *news* tell of or by asking for it."""
         hold, lock = self.hold, self._lock
         if news is LOOK or not lock.started(hold, news):
             hold.place.tell(LOOK)
-            lock.session.events.begin_wait(lock, hold, lock.session.clock())
+            lock.session.events.begin_wait(hold, lock.session.clock())
             _ = yield from lock.wait(hold, NEVER)
         hold.succeed(self._former, self._entries)
         note_entered(hold)
         hold.place.before = ()
 
     def _lost(self, error: InterlockError) -> HoldLostError:
-        """Return the error for who cannot have the lock again because of *error*."""
         condition, lock = self._condition, self._lock
         return HoldLostError(
             f"{lock.kind} {lock.name!r} could not be acquired again after a wait for condition "
@@ -356,11 +337,7 @@ class WaitFor(Acquire):
         )
 
     def undo(self) -> Op[None]:
-        """After an interruption: notify the next one if it was notified, and hold the lock again.
-
-        Raises:
-            HoldLostError: that is impossible.
-        """
+        """After an interruption: notify the next one if it was notified, and hold the lock again."""
         former, hold, session = self._former, self.hold, self._lock.session
         if former is None or hold is None:
             return
@@ -383,7 +360,6 @@ class WaitFor(Acquire):
             raise self._lost(error) from error
 
     def give_up(self) -> None:
-        """Leave nothing behind, unless the lock is held again."""
         former, hold, session = self._former, self.hold, self._lock.session
         if former is None or hold is None:
             return
@@ -421,14 +397,12 @@ class Notify(Step[None]):
         self._settled = True
 
     def begin(self) -> None:
-        """Make sure that its owner holds the lock; errors as `WaitFor.begin`."""
         self._hold = self._condition.held(self._owner)
         self._settled = self._count == 0
 
     def rest(self, failure: Exception | None) -> Op[None]:
-        """Notify until all are, or raise that the lock is lost."""
         del failure  # `begin` sends nothing
-        hold, session = self._hold, self._condition.lock.session
+        hold, session = self._hold, self._condition.session
         while not self._settled:
             asked = min(self._count, MOST)
             call = self._condition.notifies(hold.holder, asked)
@@ -442,10 +416,8 @@ class Notify(Step[None]):
             self._settled = self._count <= 0 or moved < asked
 
     def give_up(self) -> None:
-        """Notify the rest without the caller."""
         if not self._settled:
             self._settled = True
-            condition = self._condition
-            session = condition.lock.session
-            session.garbage.add(_later(condition.lock, condition.notifies("", self._count)))
+            condition, session = self._condition, self._condition.session
+            session.garbage.add(condition.later(f"{self._count} "))
             session.wake(None)

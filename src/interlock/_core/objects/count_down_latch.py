@@ -30,22 +30,24 @@ MAX_COUNT = 2**53
 
 
 class CountDownLatch(Gate):
-    """One latch, for one client; arguments as `Counter`, whose number is set once in its life."""
+    """One latch, for one client; its number is set once in its life."""
 
     kind = "latch"
     changes, query, spare = LATCH_CHANGE, LATCH_QUERY, 1
     besides = latch_ending, latch_total
     channel_of = staticmethod(latch_channel)
     counted, least, most = "counted events", 1, MAX_COUNT
+    differs = (
+        "latch {name!r} was set up with the count {there}, not {number} as count={number} says: "
+        "delete() it to begin anew"
+    )
 
     def check(self) -> None:
-        """Raise ConfigError if a cluster has its channel in another slot than its keys."""
         session = self.session
         if session.outside.clustered and session.options.pubsub in ("auto", "sharded"):
             check_channel(self.key, self.channel)
 
     def script(self, how: str) -> Script[Any]:
-        """Return the script that does *how*."""
         counts = how in ("set up", "down")
         return (LATCH_COUNT if counts else LATCH_CHANGE)[self.session.publish]
 
@@ -92,7 +94,6 @@ class CountDownLatch(Gate):
         return self.change("down", count, then=self._told if count else None)
 
     def count(self) -> Op[int]:
-        """Return the present count; 0 if the latch is open or was never set."""
         return (yield from self.state()).left
 
     def delete(self) -> Carried[bool]:
@@ -101,7 +102,7 @@ class CountDownLatch(Gate):
         Source:
             RCountDownLatch.delete.
         """
-        self.named.note(self.key, None)
+        self.note(self.standing, None)
         return self.change("delete", "")
 
     def lets(self, came: State, state: State, unseen: float) -> bool:

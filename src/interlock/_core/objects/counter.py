@@ -25,152 +25,112 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from interlock._core.model.effects import NEVER, Eval, Op, R, Step
-from interlock._core.model.forms import HOLE, Form
+from interlock._core.model.forms import HOLE, MORE, Form, Spliced
 from interlock._core.model.hold import ENDED, Hold
-from interlock._core.model.names import draw, new_request
+from interlock._core.model.names import draw, new_request, packed_text
 from interlock._core.queue.places import Line, nobody
 from interlock._core.scripts.replies import milliseconds
+from interlock._misuse import warn
 from interlock.errors import InterlockError
 from interlock.options import check_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from interlock._core.insight.observing import Wish
     from interlock._core.model.effects import Script
     from interlock._core.upkeep.session import Session
 
 
-class Request:
-    """A key on the server that keeps the answer to the last call that used it.
-
-    Attributes:
-        client: the id of the client whose calls use it. A forked child is another one, and numbers
-            its calls as its parent does.
-        key: the key.
-        forms: of the calls that use it, by what they do.
-    """
-
-    __slots__ = ("client", "forms", "key")
-
-    def __init__(self, client: str, key: str) -> None:
-        self.client, self.key = client, key
-        self.forms: dict[tuple[object, ...], Form] = {}
-
-
 MOST_FORMS = 8
-"""Forms that a request keeps, at most."""
+"""Forms that a counter keeps, at most."""
 REMEMBERED = 10_000
-"""Names that a client remembers, at most."""
+"""Numbers that a client remembers, at most."""
+
+
+class _Form(Form):
+    """The calls that differ only in their number and in the key of their request."""
+
+    __slots__ = ()
+
+    def of(self, hold: Any) -> Eval[Any]:
+        call: Any = Spliced()
+        call.script, call.form, call.hold = self.script, self, hold
+        call.replication = None
+        call.more, request = hold.request
+        call.packed = f"{self.head}{request}{self.middle}{hold.packed}{self.tail}".encode()
+        return call  # type: ignore[no-any-return]
 
 
 class Call(Hold):
     """One call, or one wait.
 
     Attributes:
-        request: its key; None if it changes nothing.
+        request: its key, and the same as an argument of commands; None if it changes nothing.
+        settled: whether it was answered, and another one may use its key.
         finish: what the background sends if it was given up; None for its undo.
         wants: permits that it waits for.
-        wish: what operators are told of its wait.
+        came: when it began to wait, if operators are told; or 0.
     """
 
-    __slots__ = ("finish", "request", "wants", "wish")
+    __slots__ = ("came", "finish", "request", "settled", "wants")
 
-    request: Request | None
+    lock: Any
+    request: tuple[str, str] | None
+    settled: bool
     finish: Form | None
     wants: int
-    wish: Wish | None
+    came: float
 
-    def begin(self, counter: Counter, request: Request | None, span: float) -> Self:
+    def begin(self, lock: Any, request: tuple[str, str] | None, span: float) -> Self:
         """Begin; the background sends what finishes it for *span* seconds. Return this call."""
-        lock: Any = counter
-        self.request, self.finish, self.wants, self.wish = request, None, 0, None
+        self.request, self.settled, self.finish = request, False, None
+        self.wants, self.came = 0, 0.0
         return self.of(lock, nobody, f"$12\r\n{draw()}\r\n", span, False)
 
     @property
     def label(self) -> str:
-        """What to call who has it in messages."""
-        return "a block"
+        """What to call who waits, or has it, in messages."""
+        return "a block" if self.owner is nobody else super().label
+
+    @property
+    def holder(self) -> str:
+        return f"{self.lock.session.client_id}:{self.member}"
+
+    def wait(self, wants: int = 0) -> None:
+        """Note that the caller begins to wait, for *wants* permits, and that operators are told."""
+        session = self.lock.session
+        self.owner, self.came, self.wants = session.outside.caller(), session.clock(), wants
 
     @property
     def number(self) -> bytes:
-        """Its number."""
         return self.packed[5:-2].encode()
 
     def unsure(self) -> bool:
-        """Return whether the background has to finish it."""
-        return self.request is not None and bool(self.valid_until or self.asking or self.resent)
+        begun = self.valid_until or self.asking or self.resent
+        return bool(begun and self.request and not self.settled)
 
     def over_by(self, now: float) -> float:
-        """Return when the background is not to finish it any more."""
         return now + self.lease
 
     def may_come(self) -> bool:
-        """Return False: after its undo a copy does nothing."""
-        return False
+        return False  # after its undo a copy does nothing
 
     def release(self, entry: object = None) -> Any:
-        """Return the step that gives back what the block of *entry* has."""
         return GiveBack(self, entry)
-
-
-def tell_nobody(*_: Any) -> None:
-    """Tell nobody."""
-
-
-class Named:
-    """The numbers that the code of one client has named, and what it was warned of.
-
-    Attributes:
-        differs: is told a name, the number on the server and the number in the code.
-        missing: is told the kind and name of a semaphore without permits that is waited for.
-        too_many: is told the kind and name of a semaphore, how many permits are wanted together,
-            and how many there are.
-    """
-
-    def __init__(
-        self,
-        differs: Callable[[str, int, int], None] = tell_nobody,
-        missing: Callable[[str, str], None] = tell_nobody,
-        too_many: Callable[[str, str, int, int], None] = tell_nobody,
-    ) -> None:
-        self.differs, self.missing, self.too_many = differs, missing, too_many
-        self._noted: dict[object, int | None] = {}
-
-    def known(self, key: str, number: int) -> bool:
-        """Return whether this client has set *number* for *key*, or found one there."""
-        return self._noted.get(key) == number
-
-    def note(self, key: object, number: int | None) -> None:
-        """Note that *number* is set for *key*, or none; forget all others if they are too many."""
-        if len(self._noted) >= REMEMBERED:
-            self._noted.clear()
-        self._noted[key] = number
-
-    def first(self, key: str, number: int = 0) -> bool:
-        """Return whether this is the first time that *number* of *key* is to be told of."""
-        if (key, number) in self._noted:
-            return False
-        self.note((key, number), None)
-        return True
 
 
 class Counter:
     """What nobody owns, for one client.
 
     Args:
-        session: the client's state.
-        name: what the user calls it.
-        key: the same with the client's prefix.
+        key: its name with the client's prefix.
         number: what the user's code names, such as ``permits=10``; None if it names none.
-        named: what the client knows of such numbers.
         idle: seconds after its last use when it ends; 0 for never.
 
     Attributes:
-        key: of its value on the server.
-        channel: where its changes are announced.
         makes: the *number*, as an argument of commands.
         counted: what the number is of; the code may name one from *least* to *most*.
+        differs: what warns of another number on the server.
         standing: by what its line is found; a leased semaphore of that name has the same channel.
         beside: further keys of each change, of which the last *spare* may be missing, but for
             what *whole* names; *besides* makes them of the key.
@@ -178,7 +138,7 @@ class Counter:
 
     kind: ClassVar[str]
     changes: ClassVar[Mapping[str, Script[Any]]]
-    counted, least, most = "", 0, 0
+    counted, differs, least, most = "", "", 0, 0
     spare, whole = 0, ("set", "set up")
     besides: ClassVar[tuple[Callable[[str], str], ...]] = ()
     channel_of: Callable[[str], str]
@@ -188,26 +148,20 @@ class Counter:
     line: ClassVar[type[Line]] = Line
 
     def __init__(
-        self,
-        session: Session,
-        name: str,
-        key: str,
-        number: int | None = None,
-        named: Named | None = None,
-        idle: float = 0.0,
+        self, session: Session, name: str, key: str, number: int | None = None, idle: float = 0.0
     ) -> None:
         self.session, self.name = session, name
         self.base, self.key, self.channel = key, self.key_of(key), self.channel_of(key)
         self.number = None if number is None else self.checked(number)
         self.makes = "" if self.number is None else str(self.number)
-        self.named = named or Named()
         self.beside = tuple([name(key) for name in self.besides])
         self.standing = f"{self.kind} {key}"
         self.seconds, self.idle = idle, milliseconds(idle) if idle else 0
         self._span = session.options.outage_timeout
         late = 2 * (2 * session.options.command_timeout + self._span)
         self.ttl = milliseconds(late)
-        self._free: deque[Request] = deque()
+        self._free: deque[tuple[str, str]] = deque()
+        self._forms: dict[tuple[object, ...], Form] = {}
         self.check()
 
     def checked(self, number: object) -> int:
@@ -215,13 +169,12 @@ class Counter:
         return check_number(number, self.counted, self.least, self.most)
 
     def check(self) -> None:
-        """Raise ConfigError if the client cannot use it."""
+        """Raise ConfigError if this client cannot use it."""
 
     def __repr__(self) -> str:
         return f"{self.kind} {self.name!r}"
 
     def channels(self, client: str) -> tuple[str, ...]:
-        """Return where waiters listen."""
         del client
         return (self.channel,)
 
@@ -230,21 +183,36 @@ class Counter:
     @property
     def unset(self) -> bool:
         """Whether this client has not used the number that its code names; no round trip."""
-        return self.number is not None and not self.named.known(self.key, self.number)
+        return self.number is not None and self.session.named.get(self.standing) != self.number
 
-    def note(self) -> None:
+    def note(self, what: object, number: int | None) -> None:
+        """Remember *number* of *what*; forget all others if they are too many."""
+        named = self.session.named
+        if len(named) >= REMEMBERED:
+            named.clear()
+        named[what] = number
+
+    def note_named(self) -> None:
         """Note that this client has used the number that its code names, or that another is meant."""
         if self.number is not None:
-            self.named.note(self.key, self.number)
+            self.note(self.standing, self.number)
+
+    def first(self, number: int = 0) -> bool:
+        """Return whether this is the first time that *number* is to be warned of."""
+        what = self.standing, number
+        if what in self.session.named:
+            return False
+        self.note(what, None)
+        return True
 
     def compare(self, there: int, *, exact: bool = True) -> None:
         """Warn at its first use if *there* is another number, or at least a larger one."""
         number = self.number
         if number is None or not self.unset:
             return
-        self.note()
+        self.note_named()
         if there > number or (exact and there < number):
-            self.named.differs(self.name, there, number)
+            warn(self.differs.format(name=self.name, there=there, number=number))
 
     # What each call has.
 
@@ -253,15 +221,15 @@ class Counter:
         client = self.session.client_id
         try:
             request = self._free.pop()
-            while request.client != client:
+            while client not in request[0]:  # a forked child numbers its calls as its parent does
                 request = self._free.pop()
         except IndexError:
             request = self._new_request()
         return Call().begin(self, request, self._span)
 
-    def _new_request(self) -> Request:
-        client = self.session.client_id
-        return Request(client, new_request(self.base, client))
+    def _new_request(self) -> tuple[str, str]:
+        key = new_request(self.base, self.session.client_id)
+        return key, packed_text(key)
 
     def new_wait(self) -> Call:
         """Return a new wait of one who changes nothing."""
@@ -269,33 +237,29 @@ class Counter:
 
     def settle(self, call: Call) -> None:
         """Note that *call* was answered: another one may use its key, unless a copy may come."""
-        request = call.request
-        if request is not None and not call.resent:
-            call.request = None  # first: a signal may strike
-            self._free.append(request)
+        if call.request is not None and not (call.resent or call.settled):
+            call.settled = True  # first: a signal may strike
+            self._free.append(call.request)
 
     # The commands. All have the same arguments, and differ in *how*, and in one number at most.
 
     def script(self, how: str) -> Script[Any]:
-        """Return the script that does *how*."""
         del how
         return self.changes[self.session.publish]
 
     def _more(self) -> tuple[str | int, ...]:
-        """Return the last arguments of each change."""
         return ()
 
-    def form(self, request: Request | None, how: str, *n: int | str) -> Form:
-        """Return what a call with the key *request* sends to do *how*; made once for each key."""
-        assert request is not None
-        form = request.forms.get((how, *n))
+    def form(self, how: str, *n: int | str) -> Form:
+        """Return what calls send to do *how*; made once."""
+        form = self._forms.get((how, *n))
         if form is None:
-            if len(request.forms) >= MOST_FORMS:
-                request.forms.clear()
-            keys = (self.key, request.key, *self.beside)
+            if len(self._forms) >= MOST_FORMS:
+                self._forms.clear()
+            keys = (self.key, MORE, *self.beside)
             args = (HOLE, self.ttl, how, *n, self.idle, self.channel, *self._more())
             spare = 0 if how in self.whole else self.spare
-            form = request.forms[how, *n] = Form(self.script(how), keys, args, spare)
+            form = self._forms[how, *n] = _Form(self.script(how), keys, args, spare)
         return form
 
     def down(self, call: Call, depth: int) -> Eval[Any]:
@@ -305,8 +269,9 @@ class Counter:
         is nothing to undo.
         """
         del depth
-        request = call.request or self._new_request()
-        return (call.finish or self.form(request, "undo", 0)).of(call)
+        if call.finish is None and call.settled:
+            call.request = self._new_request()
+        return (call.finish or self.form("undo", 0)).of(call)
 
     def change(
         self, how: str, *n: int | str, then: Callable[[Any], None] | None = None
@@ -318,20 +283,16 @@ class Counter:
 class Carried(Step[R]):
     """A call that counts once, and is completed once it has begun."""
 
-    __slots__ = ("_counter", "_then", "_which", "call")
+    __slots__ = ("_then", "_which", "call")
 
     def __init__(
-        self,
-        counter: Counter,
-        which: tuple[Any, ...],
-        then: Callable[[Any], None] | None = None,
+        self, counter: Counter, which: tuple[Any, ...], then: Callable[[Any], None] | None
     ) -> None:
-        self._counter, self._which, self._then = counter, which, then
+        self._which, self._then = which, then
         self.call = counter.new_call()
 
-    def begin(self) -> Eval[Any]:
-        """Return the call."""
-        call, session = self.call, self._counter.session
+    def begin(self) -> Eval[Any] | None:
+        call, session = self.call, self.call.lock.session
         made = self._made()
         session.calls[call] = None
         call.ask(session.clock())
@@ -341,23 +302,22 @@ class Carried(Step[R]):
         """Return the call, which the background is to send, too: how messages are sent is known now."""
         call = self.call
         if call.finish is None:
-            call.finish = self._counter.form(call.request, *self._which)
+            call.finish = call.lock.form(*self._which)
         call.valid_until = NEVER
         return call.finish.of(call)
 
     def done(self, answer: Any) -> bool:
-        """Take the answer."""
         call = self.call
         self.result, call.over = answer, ENDED
-        self._counter.settle(call)
-        self._counter.session.calls.pop(call, None)
+        call.lock.settle(call)
+        call.lock.session.calls.pop(call, None)
         if self._then is not None:
             self._then(answer)
         return True
 
     def rest(self, failure: Exception | None, until: float = NEVER) -> Op[R]:
         """Send it until it is answered, or the time is *until*; again after *failure*."""
-        call, session = self.call, self._counter.session
+        call, session = self.call, self.call.lock.session
         try:
             answer = yield from session.persist(self._made(), until, call, failure)
         except InterlockError as error:
@@ -369,44 +329,34 @@ class Carried(Step[R]):
         return self.result
 
     def give_up(self) -> None:
-        """Complete it without the caller."""
         _ = self._made()
-        self._counter.session.give_up(self.call)
+        self.call.lock.session.give_up(self.call)
 
 
 class GiveBack(Carried[bool]):
-    """The end of a block, which gives back once what it has.
-
-    Args:
-        call: what the block has.
-        entry: the block's.
-    """
+    """The end of the block of *entry*, which gives back once what *call* took for it."""
 
     __slots__ = ("_entry",)
 
     def __init__(self, call: Call, entry: object) -> None:
-        counter: Any = call.lock
-        self._counter, self._then = counter, None
-        self.call, self._entry = call, entry
+        self.call, self._entry, self._then = call, entry, None
         self.result = False
 
-    def begin(self) -> Any:
+    def begin(self) -> Eval[Any] | None:
         """Return the release, unless somebody was faster, or the client has been closed."""
         call, entries = self.call, self.call.entries
         if call.over is not None or not entries or not call.leave(self._entry or entries[-1]):
             return None
-        call.ask(self._counter.session.clock())
+        call.ask(call.lock.session.clock())
         return self._made()
 
     def rest(self, failure: Exception | None, until: float = NEVER) -> Op[bool]:
-        """Send it again after *failure*."""
         if failure is not None:
-            made, session = self._made(), self._counter.session
-            _ = self.done((yield from session.persist(made, until, self.call, failure)))
+            persist = self.call.lock.session.persist
+            _ = self.done((yield from persist(self._made(), until, self.call, failure)))
         return self.result
 
     def give_up(self) -> None:
-        """Give it back without the caller."""
         call = self.call
         if call.leave(self._entry) or not call.entries:
-            self._counter.session.give_up(call)
+            call.lock.session.give_up(call)

@@ -16,14 +16,21 @@ Source: RFencedLock, Redisson 4.7.0; the lease record of Kubernetes' leader elec
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from interlock._core.locks.fenced_lock import FencedLock
-from interlock._core.model.effects import NEVER, Eval, Listen, Op, Wait
+from interlock._core.model.effects import NEVER, Eval, Op
 from interlock._core.model.forms import Made
-from interlock._core.model.names import election_key, election_leader, election_news, fence_token
-from interlock._core.queue.notices import stand
-from interlock._core.queue.places import POLL
+from interlock._core.model.hold import Hold
+from interlock._core.model.names import (
+    draw,
+    election_key,
+    election_leader,
+    election_news,
+    fence_token,
+)
+from interlock._core.queue.notices import Topic
+from interlock._core.queue.places import POLL, news_for, nobody
 from interlock._core.scripts import election as scripts
 from interlock._core.scripts.replies import LOOK, milliseconds
 from interlock.errors import ConfigError
@@ -32,8 +39,6 @@ from interlock.options import check_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.model.hold import Hold
-    from interlock._core.queue.places import Place
     from interlock._core.scripts.replies import News
     from interlock._core.scripts.source import Variants
     from interlock._core.upkeep.session import Session
@@ -71,12 +76,7 @@ LeaderInfo.__module__ = "interlock"  # where users find it
 
 
 def check_candidate(candidate: object) -> str:
-    """Return *candidate* if a candidate can have that name.
-
-    Raises:
-        TypeError: it is not a string.
-        ConfigError: it is empty or too long.
-    """
+    """Return *candidate* if a candidate can have that name; else raise TypeError or ConfigError."""
     text = check_text(candidate, "a candidate")
     if not 0 < len(text) <= MAX_CANDIDATE:
         raise ConfigError(f"a candidate must have 1 to {MAX_CANDIDATE} characters")
@@ -87,9 +87,7 @@ class Election(FencedLock):
     """The operations of one election for one client.
 
     Args:
-        session: the client's state.
-        name: what the user calls it.
-        base: the same behind the client's prefix.
+        base: its name behind the client's prefix.
         candidate: what the leader calls itself; None for its host and pid.
         process: returns the host and the pid.
     """
@@ -110,6 +108,7 @@ class Election(FencedLock):
         key = election_key(base)
         self.keys = key, fence_token(key), self._leader_key
         super().__init__(session, name, key, reentrant=False)
+        self._topic = Topic(session, key, self._news)
 
     def _entering(self, lease: float, depth: int) -> Any:
         del depth  # nobody enters it again
@@ -146,14 +145,7 @@ class Election(FencedLock):
         return False
 
     def leader(self, deadline: float = NEVER) -> Op[LeaderInfo | None]:
-        """Return who leads, or None.
-
-        Raises:
-            ServerUnavailableError: no usable answer.
-
-        Cost:
-            One round trip.
-        """
+        """Return who leads, or None; one round trip."""
         call = Eval(scripts.QUERY, (self.key, self._leader_key), ())
         found = yield from self.session.persist(call, deadline)
         if found is None:
@@ -161,26 +153,27 @@ class Election(FencedLock):
         remaining, holder, *about = found
         return LeaderInfo(self.name, holder, remaining, *about)
 
+    def watch(self) -> Watch:
+        return Watch().begin(self._topic)
+
     def next_leader(self, watch: Watch) -> Op[bool]:
         """Wait until the leader is not the one that *watch* knows; False if *watch* was stopped.
 
         Cost:
             One round trip per message, and one every 2 s.
         """
-        session = self.session
+        session, look_at = self.session, NEVER
+        watch.place = None  # so that it looks first
         try:
             while True:
-                place = stand(session, self, self._news, watch)
-                if not place.line.ready:
-                    yield from Listen(place.line)
-                _ = place.take()
+                _ = yield from news_for(watch, look_at)
+                session.queues.stand(watch).sent = 1.0
                 if watch.stopped or watch.sees((yield from self.leader())):
                     return not watch.stopped
                 pause = POLL * (0.75 + session.random() / 4)
-                yield from Wait(place, session.clock() + min(pause, watch.remaining + 0.001))
+                look_at = session.clock() + min(pause, watch.remaining + 0.001)
         finally:
-            waiter: Any = watch
-            session.queues.leave(waiter)
+            session.queues.forget(watch)
 
     @staticmethod
     def stop(watch: Watch) -> None:
@@ -190,24 +183,24 @@ class Election(FencedLock):
             watch.place.tell(LOOK)
 
 
-class Watch:
-    """What an observer knows of the leader.
+class Watch(Hold):
+    """An observer, and what it knows of the leader; to those who wait it is a hold.
 
     Attributes:
         leader: who led when it looked last.
         stopped: whether the observer is to stop.
         remaining: the seconds that are left of the present lease.
-        place: what it knows as a waiter.
     """
 
-    over = None  # as of a hold that waits
+    __slots__ = ("_term", "leader", "remaining", "stopped")
 
-    def __init__(self) -> None:
+    def begin(self, topic: Any) -> Self:
+        """Begin; return this observer."""
         self.leader: LeaderInfo | None = None
         self.stopped = False
         self.remaining = NEVER
-        self.place: Place | None = None
         self._term: tuple[str | int, ...] | None = ()  # nobody has looked yet
+        return self.of(topic, nobody, f"{topic.session.head}{draw()}\r\n", 0.0, False)
 
     def sees(self, leader: LeaderInfo | None) -> bool:
         """Take what a look found; return whether it is news."""

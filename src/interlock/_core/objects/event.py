@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Event(Gate):
-    """One event, for one client; the arguments are those of `Counter`."""
+    """One event, for one client."""
 
     kind = "event"
     changes, query = EVENT_CHANGE, EVENT_QUERY
@@ -36,5 +36,4 @@ class Event(Gate):
         return self.change("clear")
 
     def is_set(self) -> Op[bool]:
-        """Return whether it is set; one round trip."""
         return (yield from self.state()).left == 0

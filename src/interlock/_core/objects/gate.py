@@ -43,7 +43,6 @@ class Gate(Counter):
         return self.session.client_id, self.note_ttl
 
     def looking(self) -> Eval[State]:
-        """Return the script that tells its state."""
         return Eval(self.query, (self.key, *self.beside), (self.idle,), spare_keys=self.spare)
 
     def lets(self, came: State, state: State, unseen: float) -> bool:
@@ -60,11 +59,9 @@ class Gate(Counter):
         return None
 
     def wait(self, deadline: float) -> Waiting:
-        """Return the step that waits until it opens, or *deadline*; it tells whether it opened."""
         return Waiting(self, deadline)
 
     def state(self) -> Op[State]:
-        """Ask for its state."""
         before = self.prepare()
         if before is not None:
             yield from before
@@ -91,12 +88,10 @@ class Waiting(Step[bool]):
         return self._gate.looking() if self._before is None else None
 
     def done(self, answer: State) -> bool:
-        """Take what was found; return whether the gate is open."""
         self._came, self.result = answer, answer.left <= 0
         return self.result
 
     def rest(self, failure: Exception | None) -> Op[bool]:
-        """Look, or look again after *failure*; and wait."""
         gate, session = self._gate, self._gate.session
         if self._came is None:
             if self._before is not None:
@@ -117,7 +112,7 @@ class Waiting(Step[bool]):
         call.asking = False
         session.calls[call] = None
         if gate.shown:
-            call.wish = session.outside.wish(gate.key)
+            call.wait()
         session.queues.stand(call)
         while (yield from news_for(call, self._deadline)) is not None:
             if (yield from self._look(call)):

@@ -14,6 +14,7 @@ from interlock._core.model.effects import GRACE, NEVER, Eval
 from interlock._core.model.names import permit_leases, semaphore_channel
 from interlock._core.objects.counter import Counter
 from interlock._core.scripts.permits import LEASED_CHANGE, LEASED_QUERY
+from interlock._misuse import warn
 from interlock.errors import ConfigError
 from interlock.options import check_interval, check_number
 
@@ -27,12 +28,7 @@ MAX_PERMITS = 2**31 - 1
 
 
 def check_permits(permits: object, least: int = 1) -> int:
-    """Return *permits* if it is a number of permits.
-
-    Raises:
-        TypeError: unless it is an int.
-        ConfigError: unless it is *least* to `MAX_PERMITS`.
-    """
+    """Return *permits* if it is a number of permits; else raise TypeError or ConfigError."""
     if type(permits) is int and least <= permits <= MAX_PERMITS:
         return permits  # at once: most calls end here
     return check_number(permits, "permits", least, MAX_PERMITS)
@@ -41,13 +37,7 @@ def check_permits(permits: object, least: int = 1) -> int:
 def check_idle(idle: Duration | None, needs: str, number: object) -> float:
     """Return for how many seconds to keep what nobody uses; 0 for ever.
 
-    Args:
-        idle: what the user gave.
-        needs: the argument that names its number.
-        number: that number.
-
-    Raises:
-        ConfigError: *idle* cannot be, or the number is not given.
+    The argument *needs* names the *number*; ConfigError unless that is given, too.
     """
     if idle is None:
         return 0.0
@@ -63,6 +53,10 @@ class PermitNumber(Counter):
     """
 
     counted, most = "permits", MAX_PERMITS
+    differs = (
+        "{name!r} has {there} permits on the server, not {number} as permits={number} says: "
+        "set_permits({number}) changes it"
+    )
     channel_of = staticmethod(semaphore_channel)
 
     def try_set_permits(self, permits: int) -> Carried[bool]:
@@ -78,14 +72,14 @@ class PermitNumber(Counter):
         While more than that are taken, the number of free permits is below 0.
         """
         permits = check_permits(permits, 0)
-        self.note()
+        self.note_named()
         return self.change("set", permits)
 
     def add_permits(self, permits: int) -> Carried[bool]:
         """Return the step that adds *permits* for good, or takes them away when negative."""
         if check_permits(permits, -MAX_PERMITS) == 0:
             raise ConfigError("adding 0 permits changes nothing; give a number above or below 0")
-        self.note()
+        self.note_named()
         return self.change("add", permits)
 
     def delete(self) -> Carried[bool]:
@@ -93,24 +87,31 @@ class PermitNumber(Counter):
         return self.change("delete", 0)
 
     def warn_missing(self) -> None:
-        """Warn once that nobody has set the semaphore up, which somebody waits for."""
-        if self.number is None and self.named.first(self.key):
-            self.named.missing(self.kind, self.name)
+        """Warn that nobody has set the semaphore up, which somebody waits for."""
+        factory = f"client.{self.kind.replace(' ', '_')}({self.name!r}, permits=n)"
+        warn(
+            f"{self.kind} {self.name!r} has no permits, because nobody has set it up: this waits "
+            f"until somebody does. Write {factory} to set it up"
+        )
 
     def warn_too_many(self, wanted: int, most: int | None) -> None:
         """Warn once of each number of permits that is *wanted*, if there are *most* of them."""
-        if most and wanted > most and self.named.first(self.key, wanted):
-            self.named.too_many(self.kind, self.name, wanted, most)
+        if most and wanted > most and self.first(wanted):
+            has = "1 permit" if most == 1 else f"{most} permits"
+            warn(
+                f"{self.kind} {self.name!r} has {has} in all, and {wanted} are wanted together: "
+                f"this cannot succeed before set_permits({wanted}) or "
+                f"add_permits({wanted - most})"
+            )
 
 
 class LeasedNumber(PermitNumber):
-    """The number of permits of one leased semaphore, for one client; arguments as `Counter`."""
+    """The number of permits of one leased semaphore, for one client."""
 
     kind = "leased semaphore"
     changes, least, besides = LEASED_CHANGE, 1, (permit_leases,)
 
     def check(self) -> None:
-        """Raise ConfigError if a permit that is renewed outlasts the semaphore."""
         self.check_lease(self.session.options.lease)
 
     def check_lease(self, lease: float) -> None:
@@ -134,10 +135,8 @@ class LeasedNumber(PermitNumber):
 
     def note_wait(self, deadline: float) -> Op[None]:
         """Warn at the first wait until *deadline* if nobody has set the number of permits."""
-        if self.number is not None or not self.named.first(self.key):
-            return
-        if not sum((yield from self._query("", deadline))):
-            self.named.missing(self.kind, self.name)
+        if self.number is None and self.first() and not sum((yield from self._query("", deadline))):
+            self.warn_missing()
 
     def counts(self) -> Op[tuple[int, int]]:
         """Return how many permits are free and how many are held; one round trip.
@@ -150,5 +149,4 @@ class LeasedNumber(PermitNumber):
         return found
 
     def held(self) -> Op[int]:
-        """Return how many permits are held; one round trip, which sets no number."""
         return (yield from self._query(""))[1]

@@ -87,13 +87,6 @@ class Permit(Hold):
 class Permits(Lock):
     """What gives permits, *n* at a time.
 
-    Args:
-        session: the client's state.
-        name: what the user calls it.
-        key: of the name on the server.
-        n: how many one acquire takes.
-        wish: what the ids of its holds say besides.
-
     Attributes:
         wish: what the id of each hold says that it wants.
         permits: the key of the zset of those that are held.
@@ -118,12 +111,10 @@ class Permits(Lock):
         raise NotImplementedError
 
     def channels(self, client: str) -> tuple[str, ...]:
-        """Return Java's channel, that by which scripts count who waits, and that of *client*."""
         before, after = self._queue_of(self.named).split("_queue", 1)
         return self.channel, f"{before}_waiting{after}", f"{before}_wake{after}:{client}"
 
     def new_hold(self, owner: Owner, lease: float | None) -> Permit:
-        """Return a new hold for *owner*."""
         session, lasts = self.session, self._lasts if lease is None else lease
         if lease is None and lasts >= GRANT and not self.wish:
             packed = f"{session.head}{draw()}\r\n"
@@ -137,7 +128,7 @@ class Permits(Lock):
 
     def shown(self, permit: Permit) -> str:
         """Return what others see of *permit*."""
-        return permit.member
+        raise NotImplementedError
 
     def ids_of(self, permit: Permit) -> tuple[str, ...]:
         """Return what the server knows the permits of *permit* by."""
@@ -166,16 +157,14 @@ class Permits(Lock):
         return self._form(self.releases, HOLE, self.channel, *how)
 
     def renewing(self, group: Sequence[Hold], lease: float) -> Eval[list[bool]]:
-        """Return the script that keeps the permits of *group* for *lease* seconds."""
         locks: list[Any] = [hold.lock for hold in group]
         ids = [" ".join(lock.ids_of(hold)) for lock, hold in zip(locks, group, strict=True)]
         semaphores = [lock.key for lock in locks] if self.idle else ()
         return permits_renew([lock.permits for lock in locks], lease, ids, self.idle, semaphores)
 
-    def excludes(self, hold: Hold) -> bool:
-        """Return False: nobody need hold all."""
+    def excludes(self, hold: Any) -> bool:
         del hold
-        return False
+        return False  # nobody need hold all
 
 
 class Take(Acquire):
@@ -184,7 +173,6 @@ class Take(Acquire):
     __slots__ = ()
 
     def begin(self) -> Eval[Any] | None:
-        """Return the first try."""
         hold = self.hold = self._lock.new_hold(self._owner, self._lease)
         return self._lock.first(hold, self._deadline)
 
@@ -193,11 +181,7 @@ Permits.acquiring = Take
 
 
 class LimitedPermits(Permits):
-    """At most *limit* at once: the number comes with each call, and there is nothing to set up.
-
-    Args:
-        limit: how many may be held.
-    """
+    """At most *limit* at once: the number comes with each call, and there is nothing to set up."""
 
     kind = "limit"
     tries, asks, releases = LIMITED_TRY, LIMITED_ASK, LIMITED_RELEASE
@@ -217,20 +201,14 @@ class LimitedPermits(Permits):
         return f"{client}:{number[:12]}"
 
     def ids_of(self, permit: Permit) -> tuple[str, ...]:
-        """Return what the server knows the permits of *permit* by."""
         return tuple(f"{self.shown(permit)}.{each}" for each in range(self.n))
 
     def running(self) -> Op[int]:
-        """Return how many permits are held; one round trip."""
         return self.session.persist(Eval(LIMITED_QUERY, (self.key,), ()), NEVER)
 
 
 class LeasedPermits(Permits):
-    """Permits of Redisson's leased semaphore.
-
-    Args:
-        number: how many there are.
-    """
+    """Permits of Redisson's leased semaphore."""
 
     kind = "leased semaphore"
     gone = GIVEN_BACK
@@ -239,13 +217,7 @@ class LeasedPermits(Permits):
     channel_of = staticmethod(semaphore_channel)
 
     def __init__(
-        self,
-        session: Session,
-        name: str,
-        key: str,
-        n: int = 1,
-        *,
-        number: LeasedNumber,
+        self, session: Session, name: str, key: str, n: int = 1, *, number: LeasedNumber
     ) -> None:
         self.number, self.idle, self.permits = number, number.seconds, permit_leases(key)
         super().__init__(session, name, key, n)
@@ -253,12 +225,7 @@ class LeasedPermits(Permits):
         self.renewed_with = f"leased {self.idle} {self.renewed_with}"
 
     def taking(self, n: int) -> LeasedPermits:
-        """Return the same, of which one acquire takes *n*.
-
-        Raises:
-            TypeError: *n* is not an int.
-            ConfigError: it is not 1 to `MOST`.
-        """
+        """Return the same, of which one acquire takes *n*."""
         if check_permits(n) > MOST:
             raise ConfigError(f"at most {MOST} permits can be acquired together")
         return LeasedPermits(self.session, self.name, self.key, n, number=self.number)
@@ -267,11 +234,10 @@ class LeasedPermits(Permits):
         return self.number.makes, self.number.idle
 
     def shown(self, permit: Permit) -> str:
-        """Return the ids of *permit*, one after the other."""
         return "".join(self.ids_of(permit))
 
     def ids_of(self, permit: Permit) -> tuple[str, ...]:
-        """Return what the server knows the permits of *permit* by: 32 hex digits for each."""
+        """Return 32 hex digits for each, as Redisson has them."""
         client, _, number = permit.member.partition(":")
         head = client.replace("-", "")[:16].ljust(16, "0")
         return tuple(f"{head}{number[:12]}{each:04}" for each in range(self.n))
@@ -291,9 +257,7 @@ class LeasedPermits(Permits):
     def known(self, permit_id: object) -> Permit | None:
         """Return this client's permit with *permit_id*; None if it has none.
 
-        Raises:
-            NotHeldError: nobody can have it: it is no id.
-            ConfigError: it is one of several that were acquired, and must be released, together.
+        NotHeldError: it is no id. ConfigError: it is one of several that were acquired together.
         """
         permit_id = check_text(permit_id, "a permit's id")
         if not _ID.fullmatch(permit_id):

@@ -56,7 +56,6 @@ class Semaphore(PermitNumber):
     # The commands.
 
     def script(self, how: str) -> Script[Any]:
-        """Return the script that does *how*."""
         acquires = how in (TAKE, TELL)
         return (SEMAPHORE_ACQUIRE if acquires else SEMAPHORE_CHANGE)[self.session.publish]
 
@@ -66,7 +65,7 @@ class Semaphore(PermitNumber):
     def asking(self, call: Call, permits: int | str) -> Eval[Any]:
         """Return the script by which *call* takes *permits*; replicas are asked about what it took."""
         tells = permits == ALL or self.unset
-        made = self.form(call.request, TELL if tells else TAKE, permits).of(call)
+        made = self.form(TELL if tells else TAKE, permits).of(call)
         policy = self.session.replicas
         if policy is not None:
             made = made.anew()
@@ -76,7 +75,7 @@ class Semaphore(PermitNumber):
     def keep(self, call: Call, permits: int, entry: object) -> Call:
         """Return what a block has whose *call* took *permits*; *entry* is the block's."""
         has = Call().begin(self, call.request, self._span)
-        has.finish = self.form(call.request, "0", permits)
+        has.finish = self.form("0", permits)
         has.wants, has.valid_until, has.since = permits, NEVER, self.session.clock()
         self.session.calls[has] = None
         has.entries = [OPEN, entry]
@@ -85,19 +84,12 @@ class Semaphore(PermitNumber):
     # What users ask.
 
     def acquire(
-        self,
-        permits: int,
-        deadline: float,
-        timeout: float | None = None,
-        entry: object = None,
+        self, permits: int, deadline: float, timeout: float | None = None, entry: object = None
     ) -> Taking[bool]:
         """Return the step that takes *permits* together, waiting until *deadline*.
 
-        Args:
-            permits: how many.
-            deadline: on the session's clock; if it has passed, there is one try.
-            timeout: what AcquireTimeoutError tells that was allowed; None to return False instead.
-            entry: of the block that they are for; None if anybody may give them back.
+        AcquireTimeoutError tells the *timeout*; without one, False is returned. The *entry* is of the
+        block that they are for; without one, anybody may give them back.
 
         Source:
             RSemaphore.acquire and tryAcquire.
@@ -116,7 +108,7 @@ class Semaphore(PermitNumber):
         permits = check_permits(permits)
         if self.unset:
             how = "new"  # this client has acquired none
-            self.note()
+            self.note_named()
         return self.change(how, permits)
 
     def unknown_total(self) -> ConfigError:
@@ -135,9 +127,8 @@ class Semaphore(PermitNumber):
         return Draining().of(self, ALL, 0.0, None, None)
 
     def available_permits(self) -> Op[int]:
-        """Return how many permits are free; one round trip."""
         call = self.new_call()
-        asks = self.form(call.request, TELL, 0).of(call)
+        asks = self.form(TELL, 0).of(call)
         found: Numbers = yield from self.session.persist(asks, NEVER)
         self.settle(call)
         self.warn(found, 0, waits=False)
@@ -149,7 +140,7 @@ class Semaphore(PermitNumber):
         self.compare(max(found.total or 0, found.free or 0), exact=found.total is not None)
         if found.left < 0:
             self.warn_too_many(wanted, self.number if found.total is None else found.total)
-            if waits and found.free is None:
+            if waits and found.free is None and self.number is None and self.first():
                 self.warn_missing()
 
 
@@ -173,7 +164,7 @@ class Taking(Step[R]):
         timeout: float | None,
         entry: object,
     ) -> Self:
-        """Begin; return this step. The arguments are those of `Semaphore.acquire`."""
+        """Begin; the arguments are those of `Semaphore.acquire`."""
         self._semaphore, self._permits, self._deadline = semaphore, permits, deadline
         self._timeout, self._entry = timeout, entry
         self._call: Call | None = None
@@ -194,7 +185,6 @@ class Taking(Step[R]):
         return semaphore.asking(call, self._permits)
 
     def done(self, answer: Any) -> bool:
-        """Take the answer; return whether the permits were taken."""
         semaphore, call = self._semaphore, self._call
         assert call is not None
         if answer.__class__ is Numbers:
@@ -212,7 +202,6 @@ class Taking(Step[R]):
         return True
 
     def rest(self, failure: Exception | None) -> Op[Any]:
-        """Ask again after *failure*, or wait."""
         call, session = self._call, self._semaphore.session
         assert call is not None
         line = session.lines.get(self._semaphore.standing)
@@ -239,7 +228,7 @@ class Taking(Step[R]):
     def _wait(self, call: Call) -> Op[bool]:
         """Stand in line, and ask when it is rung; return whether the permits were taken."""
         semaphore, session = self._semaphore, self._semaphore.session
-        call.wish, call.wants = session.outside.wish(semaphore.key), self._permits
+        call.wait(self._permits)
         came = session.queues.stand(call)
         if any(each is not call and each.wants <= call.wants for each in _calls(came.line)):
             # One in front of it asks first; else it may have come too late to hear.
@@ -267,7 +256,6 @@ class Taking(Step[R]):
         return False
 
     def give_up(self) -> None:
-        """Give back what was taken, or may still be; no I/O, and repeatable."""
         semaphore, call = self._semaphore, self._call
         if call is None:
             return
@@ -288,7 +276,6 @@ class Draining(Taking[int]):
     __slots__ = ()
 
     def done(self, answer: Any) -> bool:
-        """Take the answer; return True."""
         self._permits = answer.free or 0  # what is given back
         _ = super().done(answer)
         self.result = self._permits

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from interlock._core.queue.places import Line, Place
+from interlock._core.queue.places import Line
 
 if TYPE_CHECKING:
-    from interlock._core.locks.base import Lock
     from interlock._core.upkeep.session import Session
 
 
 class Notices(Line):
     """The waiters of one client for messages about one key."""
-
-    waiters: dict[Any, Place]
 
     def look_in(self, seconds: float) -> None:
         """Leave it to the waiters when they look."""
@@ -33,14 +30,16 @@ class Notices(Line):
         self.look_all()
 
 
-def stand(session: Session, lock: Lock, channel: str, waiter: Any) -> Place:
-    """Make *waiter* one for the messages of *channel* about *lock*; return its `place`."""
-    line: Any = session.lines.get(channel)
-    if line is None:
-        line = session.lines.setdefault(channel, Notices(session, lock, channel))
-    place: Place | None = waiter.place
-    if place is None:
-        place = waiter.place = Place(line)
-    place.line = line
-    line.waiters[waiter] = place
-    return place
+class Topic:
+    """What is listened to: the *key* of it, which tells where that is kept, and its *channel*."""
+
+    line = Notices
+
+    def __init__(self, session: Session, key: str, channel: str) -> None:
+        self.session, self.key = session, key
+        self.channel = self.standing = channel
+
+    def channels(self, client: str) -> tuple[str, ...]:
+        """Return the channel: it need not tell who listens."""
+        del client
+        return (self.channel,)

@@ -6,6 +6,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from interlock._core.insight.observing import Observing
 from interlock._core.model.effects import GRACE, NEVER, Wait
 from interlock._core.model.hold import ENDED, LOST, Claim, Hold
 from interlock._core.model.names import GRANT, WRITES, check_one_slot, draw, packed_text
@@ -18,9 +19,9 @@ from interlock.errors import ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock._core.insight.observing import Observing
     from interlock._core.locks.base import Lock
     from interlock._core.model.effects import Eval, Op
+    from interlock._core.model.hold import Owner
     from interlock._core.objects.counter import Call
     from interlock.options import Options
 
@@ -53,8 +54,6 @@ class Outside(NamedTuple):
             `Answers`, or the reference to an owner that has ended.
         tell_loss: calls those who listen for the loss of a hold.
         tell_forgotten: warns of a hold that nobody can release any more.
-        write_card: has the client's card written soon: a hold has a longer lease than most.
-        events: what observers are told.
         epoch: returns how often another server has taken over, as far as is known here.
         clustered: whether several servers share the keys.
         counts_failovers: whether *epoch* counts all failovers.
@@ -63,7 +62,7 @@ class Outside(NamedTuple):
         took_over: returns how many seconds ago another server has taken over a key.
         database, where: what tells its database and its server from others.
         home: returns the driver of the client, or None if that is gone.
-        wish: returns what operators are told of the caller, which begins to wait for what a key has.
+        caller: returns the reference to the owner that calls.
     """
 
     options: Options
@@ -72,8 +71,6 @@ class Outside(NamedTuple):
     wake: Callable[[object], object]
     tell_loss: Callable[[Hold], object]
     tell_forgotten: Callable[[Hold], object]
-    write_card: Callable[[], object]
-    events: Observing
     epoch: Callable[[], int]
     clustered: bool
     counts_failovers: bool
@@ -83,7 +80,7 @@ class Outside(NamedTuple):
     database: str = ""
     where: str = ""
     home: Callable[[], object] = nothing
-    wish: Callable[[str], Any] = nothing
+    caller: Callable[[], Callable[[], Owner | None]] = lambda: nobody
 
 
 class Session:
@@ -95,6 +92,8 @@ class Session:
         parents: the ids of the clients of the processes that forked this one.
         replicas: the policy for replicas; None if they are not asked.
         tokens: the largest that are known of fenced locks.
+        write_card: has the client's card written soon: a hold has a longer lease than most.
+        named: the numbers of semaphores and latches that it has used, and was warned of.
         head: what the ids of its holds begin with, as arguments of commands.
         write_head: the same for those of writers.
         recent: when what was released lately; see `resend`.
@@ -110,10 +109,10 @@ class Session:
         self.publish, self.patience, self.home = "PUBLISH", outside.patience, outside.home
         policy = outside.options.replicas
         self.replicas = None if policy == "off" or policy.mode == "off" else policy
-        self.events = outside.events
-        self.events.live = lambda: list(self.live)
-        self.events.wishes = lambda: [each.wish for each in list(self.calls) if each.wish]
+        self.events = Observing(self)
         self.parents = set[str]()
+        self.write_card: Callable[[], object] = nothing
+        self.named: dict[object, int | None] = {}
         self.tokens = Tokens()
         self.begin(client_id)
 
@@ -130,6 +129,7 @@ class Session:
         self.garbage = Garbage(self.queues)
         self.lines = self.queues.lines  # each acquire looks at them
         self.watchdog = Watchdog(self)
+        self.events.begin()
 
     def key(self, name: str) -> str:
         """Return the Redis key that belongs to the user's *name*, which was checked.

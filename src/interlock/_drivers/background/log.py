@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import logging
 from dataclasses import fields
+from typing import TYPE_CHECKING
 
 from interlock._core.insight import events
 from interlock._core.insight.events import tell_loss
 from interlock._core.model.foreign_text import safe
-from interlock._misuse import warn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LOGGER = logging.getLogger("interlock")
 # As is usual for a library: nothing is written unless the application adds a handler.
 LOGGER.addHandler(logging.NullHandler())
 
 SILENT = 'it refuses PUBLISH in scripts, so waiters poll; with pubsub="off" they do so at once'
-"""What `log_lack` tells of a server that sends no messages."""
+"""What `log_once` tells of a server that sends no messages."""
 _RENAMED = {"name": "lock_name", "kind": "lock_kind", "time": "at"}
 """Fields with names that log records use themselves, or that say too little in a record."""
 _RECORDS = {
@@ -116,39 +119,13 @@ def log_late(seconds: float) -> None:
     )
 
 
-def log_lack(event: str, server: str, text: str) -> None:
-    """Log, at once, what *server* lacks, and what follows."""
-    LOGGER.warning("%s: %s", server, text, extra={"event": event, "server": server})
+def log_once(server: str) -> Callable[[str, str], None]:
+    """Return what logs what *server* lacks, or is asked in vain, once for each event."""
+    noted: dict[str, object] = {}
 
+    def note(event: str, text: str) -> None:
+        me = object()  # two threads may note it at a time
+        if noted.setdefault(event, me) is me:
+            LOGGER.warning("%s: %s", server, text, extra={"event": event, "server": server})
 
-def warn_other_permits(name: str, found: int, wanted: int) -> None:
-    """Warn that the server has another number of permits than the user's code names."""
-    warn(
-        f"{name!r} has {found} permits on the server, not {wanted} as permits={wanted} says: "
-        f"set_permits({wanted}) changes it"
-    )
-
-
-def warn_other_count(name: str, found: int, wanted: int) -> None:
-    """Warn that a latch was set up with another count than the user's code names."""
-    warn(
-        f"latch {name!r} was set up with the count {found}, not {wanted} as count={wanted} says: "
-        "delete() it to begin anew"
-    )
-
-
-def warn_no_permits(kind: str, name: str) -> None:
-    """Warn that a semaphore is waited for that nobody has set up."""
-    warn(
-        f"{kind} {name!r} has no permits, because nobody has set it up: this waits until somebody "
-        f"does. Write client.{kind.replace(' ', '_')}({name!r}, permits=n) to set it up"
-    )
-
-
-def warn_too_many_permits(kind: str, name: str, wanted: int, permits: int) -> None:
-    """Warn that more permits are wanted together than there are."""
-    has = "1 permit" if permits == 1 else f"{permits} permits"
-    warn(
-        f"{kind} {name!r} has {has} in all, and {wanted} are wanted together: this cannot succeed "
-        f"before set_permits({wanted}) or add_permits({wanted - permits})"
-    )
+    return note

@@ -13,11 +13,11 @@ from interlock._drivers.process import clock
 from interlock._drivers.process.identity import about_this_process, connection_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from interlock._core.model.effects import Eval
     from interlock._core.model.hold import Hold
-    from interlock._drivers.state import State
+    from interlock._core.upkeep.session import Session
     from interlock._links.endpoint import Endpoint
     from interlock._links.topology import Topology
 
@@ -47,34 +47,34 @@ class Reports:
     """What one client reports.
 
     Args:
-        state: the client's.
+        session: the client's state.
         topology: the servers.
-        wake: lets the upkeep look around.
 
     Attributes:
         card: composes the client's card.
         due: when to report next.
     """
 
-    def __init__(self, state: State, topology: Topology, wake: Callable[[None], object]) -> None:
-        self._state, self._events, self._topology = state, state.events, topology
-        self._wake = wake
+    def __init__(self, session: Session, topology: Topology) -> None:
+        self._session, self._events, self._topology = session, session.events, topology
+        session.write_card = self.write_soon
         self.reset()
 
     def reset(self) -> None:
         """Begin without a card, also in a forked child."""
-        self.card, self.due = CardWriter(self._state, about_this_process()), -NEVER
+        self.card, self.due = CardWriter(self._session, about_this_process()), -NEVER
 
     def connection_name(self) -> str:
         """Return the client's name in CLIENT LIST; an empty text if it writes no card."""
-        return connection_name(self._state.client_id) if self._state.options.card else ""
+        session = self._session
+        return connection_name(session.client_id) if session.options.card else ""
 
     def write_soon(self) -> None:
         """Write the client's card soon: a hold may outlive this process by a long lease."""
         due = self.card.hurry(clock.now())
         if due < self.due:
             self.due = due
-            self._wake(None)
+            self._session.wake(None)
 
     def turn(self, now: float) -> dict[Endpoint | None, Report]:
         """Return the reports that are due at *now*, by their nodes."""
