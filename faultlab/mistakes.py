@@ -326,9 +326,7 @@ class Mistake:
             core, stem = stem.split("/", 1)
             script = root / f"{core}/lua/{stem}.lua"
             return {script: LuaText(script.read_text(encoding="utf-8")).changed(self.change)}
-        generated = stem.replace("asyncio/", "sync/").replace(
-            "_drivers/awaited", "_drivers/blocking"
-        )
+        generated = stem.replace("asyncio/", "sync/")
         changed: dict[Path, str] = {}
         for each in dict.fromkeys((stem, generated)):
             file = root / f"{each}.py"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock._core.locks import red_lock, together
-from interlock._drivers import aio, threads
+from interlock._drivers import aio
 from interlock._embedded import EmbeddedServer
 from tests.needs import VERSIONS
 from tests.objects.awaited import Face
@@ -66,7 +66,6 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
     It is luck whether a server gets the processor in time.
     """
-    monkeypatch.setattr(threads, "GRACE", PATIENCE)
     monkeypatch.setattr(red_lock, "LEAST_PATIENCE", PATIENCE)
     monkeypatch.setattr(red_lock, "MOST_PATIENCE", PATIENCE)
     monkeypatch.setattr(aio.AsyncDriver._seconds, "__defaults__", (PATIENCE,))

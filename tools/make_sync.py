@@ -14,14 +14,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent / "src" / "interlock"
 SOURCE, TARGET = ROOT / "asyncio", ROOT / "sync"
-BESIDE = {ROOT / "_drivers" / "awaited.py": ROOT / "_drivers" / "blocking.py"}
-"""What is made in the same way and stands beside the faces."""
 HEADER = "# Generated from interlock/{name} by tools/make_sync.py; change that file.\n"
 
 
 def targets() -> dict[Path, Path]:
     """Return each file that is made, by the file that it is made from."""
-    return {path: TARGET / path.name for path in sorted(SOURCE.glob("*.py"))} | BESIDE
+    return {path: TARGET / path.name for path in sorted(SOURCE.glob("*.py"))}
 
 
 WORDS = [
@@ -38,27 +36,17 @@ WORDS = [
     (r"\bawait ", ""),
     (r"__a(enter|exit|iter|next)__", r"__\1__"),
     (r"\basync with\b", "with"),
-    (r"interlock\._drivers\.awaited\b", "interlock._drivers.blocking"),
     (r"interlock\._drivers\.aio\b", "interlock._drivers.threads"),
+    (r"tasks import current_owner\n", "flow import current_owner\n"),
     (
-        r"tasks import current_owner, lasting_owner, (.+)\n",
+        r"tasks import (.+), current_owner, lasting_owner\n",
         r"flow import current_owner\nfrom interlock._drivers.threads import \1\n",
-    ),
-    (
-        r"tasks import current_owner, (whole.*)\n",
-        r"flow import current_owner\nfrom interlock._drivers.threads import \1\n",
-    ),
-    (r"tasks import current_owner(, lasting_owner)?\n", "flow import current_owner\n"),
-    (
-        r"tasks import (.+), current_owner, (?:lasting_owner, )?(.+)\n",
-        r"flow import current_owner\nfrom interlock._drivers.threads import \1, \2\n",
     ),
     (r"\blasting_owner\b", "current_owner"),
     (r"interlock\._drivers\.tasks\b", "interlock._drivers.threads"),
     (r"interlock\.asyncio\b", "interlock.sync"),
     (r"\bAsyncDriver\b", "ThreadDriver"),
-    (r"any driver that is awaited\.", "any driver that blocks."),
-    (r"\ntools/make_sync\.py makes `blocking` from this file\.\n", ""),
+    (r"\brun_shielded\b", "run"),
     (r"\bT \| Awaitable\[T\]", "T"),
     (r"\bAwaitable\[(.*?)\]", r"\1"),
     (r"It runs in the event loop\.", "It runs in a thread of the client's."),

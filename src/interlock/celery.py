@@ -156,20 +156,19 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
         """Run the task, and leave its lock locked until *least* seconds have passed."""
         until, self.request.interlock_hold = time.monotonic() + least, hold
 
-        def keep() -> None:
-            if (rest := until - time.monotonic()) > 0:
+        def keep(_: object, error: BaseException | None, __: object) -> None:
+            rest = until - time.monotonic()
+            if rest <= 0 or isinstance(error, celery.exceptions.Retry):
+                return  # a retry must find the lock free, or has taken it along
+            try:
                 hold._leave_locked(rest)  # noqa: SLF001 - one package
+            except errors.InterlockError:
+                if error is None:
+                    raise
 
-        try:
-            result = self.run(*args, **kwargs)
-        except celery.exceptions.Retry:
-            raise  # it must find the lock free, or has taken it along
-        except BaseException:
-            with contextlib.suppress(errors.InterlockError):
-                keep()
-            raise
-        keep()
-        return result
+        with contextlib.ExitStack() as ending:
+            _ = ending.push(keep)
+            return self.run(*args, **kwargs)
 
     def apply_async(  # pyright: ignore[reportIncompatibleMethodOverride]  # the rest by name
         self, args: Any = None, kwargs: Any = None, task_id: str | None = None, **options: Any

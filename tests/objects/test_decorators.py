@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import redis
-from tests.objects.acts import PROMPT, Block, cancelling, each_face, enter
+from tests.objects.acts import PROMPT, cancelling, each_face
 from tests.objects.stage import NAME, Stage
 from tests.objects.worlds import CancelledHereError
 from tests.support.address import free_port
@@ -114,21 +114,6 @@ def test_a_call_waits_as_long_as_told(scene: Stage, seen: redis.Redis) -> None:
         owner.do(client.locked("pay")(function(scene, lambda: ran.index(1))))
     assert own_keys(seen) == set()
     assert ran == []
-
-
-@each_face
-def test_locked_in_blocks_and_exit_stacks(scene: Stage, seen: redis.Redis) -> None:
-    """A block or exit stack over `locked` holds the lock until any task or thread leaves it."""
-    guard, owner, other = scene.client().locked("pay"), scene.actor(), scene.actor()
-    block = Block(guard, awaits=scene.world.cancels)
-    hold = owner.do(block.enter)
-    assert (hold.name, own_keys(seen)) == ("pay", {"pay"})
-    other.do(block.leave)
-    assert own_keys(seen) == set()
-    leave = enter(scene, owner, guard)
-    assert own_keys(seen) == {"pay"}
-    other.do(leave)
-    assert own_keys(seen) == set()
 
 
 @each_face
@@ -291,9 +276,6 @@ def test_a_call_while_no_server_answers(
     if kind == "single":
         choice: Any = client.single("name", otherwise=7, if_unreachable="skip")
         assert owner.do(choice(function(scene, work)), "other") == 7
-    else:
-        with pytest.raises(ConfigError, match="for calls"):
-            owner.enter(client.locked("name", if_unreachable="run"))
 
 
 @cancelling

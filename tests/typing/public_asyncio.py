@@ -219,8 +219,6 @@ async def decorating(client: face.Client) -> None:
     _ = taken
     _ = await pay("5")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     _ = await report()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    async with client.locked("name") as hold:
-        assert_type(hold, face.Hold)
 
 
 async def closing(client: face.Client) -> None:

@@ -28,7 +28,6 @@ from interlock._core.model.effects import (
     Wait,
     begun,
 )
-from interlock._drivers import wrong_type
 from interlock._drivers.connected import ConnectedDriver, timeout_of
 from interlock._drivers.flow import current_owner as thread_owner
 from interlock._drivers.process import clock
@@ -37,7 +36,7 @@ from interlock._links.dialling import in_thread
 from interlock._links.multiplexer import Multiplexer
 from interlock._links.resp import pack_evalsha
 from interlock._links.topology import topology_of
-from interlock.errors import ClosedError, InterlockError, WrongTypeError
+from interlock.errors import ClosedError, InterlockError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -83,12 +82,7 @@ class Bell:
 
 
 class AsyncDriver(ConnectedDriver, AwaitedDriver):
-    """Performs the operations of one client for any number of tasks of one event loop.
-
-    Args:
-        servers: one server, or a cluster.
-        options: the client's.
-    """
+    """Performs the operations of one client for any number of tasks of one event loop."""
 
     face = "interlock.asyncio.Client"
 
@@ -98,7 +92,14 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
         super().__init__(servers, options, topology, self._multiplexer, _user)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks = set[asyncio.Task[None]]()
-        self._cancellations = _Cancellations()
+        # Tasks that were cancelled by a loss, each with the hold that it lost; and the holds whose
+        # loss is to cancel each task.
+        self._cancelled: weakref.WeakKeyDictionary[asyncio.Task[object], Hold] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._armed: weakref.WeakKeyDictionary[asyncio.Task[object], weakref.WeakSet[Hold]] = (
+            weakref.WeakKeyDictionary()
+        )
 
     async def perform(self, step: Step[R]) -> R:
         """Perform *step*; return its result. Whatever is raised, nothing of *step* is left."""
@@ -119,8 +120,7 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
             try:
                 if isinstance(reply, Exception):
                     seconds = self._seconds(call)
-                    judged = self._multiplexer.judged(pipeline, call, reply, seconds)
-                    reply = await self._told(judged)
+                    reply = await self._multiplexer.judged(pipeline, call, reply, seconds)
             except InterlockError as error:
                 failure = error
             else:
@@ -182,7 +182,7 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
         if isinstance(effect, RunOn):
             return await self.of(effect.session).run(effect.op)
         if not isinstance(effect, Wait):
-            return await self.eval(effect)
+            return await self._multiplexer.eval(effect, self._seconds(effect))
         seconds, place = max(0.0, effect.until - self.session.clock()), effect.place
         if place is None:
             await asyncio.sleep(0.0 if self.closed else min(seconds, threading.TIMEOUT_MAX))
@@ -195,24 +195,6 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
         if self.closed:
             raise ClosedError("the client was closed while it waited")
         return None
-
-    def eval(self, call: Eval[object]) -> Awaitable[object]:
-        """Run *call* and return its reply; errors as `Pipeline.eval`."""
-        return self._told(self._multiplexer.eval(call, self._seconds(call)))
-
-    async def _told(self, asked: Awaitable[object]) -> object:
-        """Return the reply that is *asked* for; errors as `Pipeline.eval`.
-
-        A WrongTypeError costs another round trip, to tell what was found.
-        """
-        try:
-            return await asked
-        except WrongTypeError as error:
-            asking = wrong_type.types_of(error)
-            with suppress(InterlockError):
-                wrong_type.describe(error, await self._multiplexer.eval(asking, GRACE))
-            wrong_type.name(error, self.session.options.prefix)
-            raise
 
     async def outcome(self, call: Eval[object], seconds: float | None) -> object:
         """Set up everything that a hold needs, then send *call*; return its reply or error.
@@ -274,26 +256,32 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
 
     def cancel_on_lost(self, hold: Hold) -> None:
         """Cancel the running task when *hold* is lost before its release begins."""
-        cancel = self._cancellations.of(hold)
-        if cancel is not None:
-            self.on_lost(hold, cancel)
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError(
+                "cancel_on_lost must be called from the task that is to be cancelled"
+            )
+        armed = self._armed.setdefault(task, weakref.WeakSet())
+        if hold not in armed:
+            armed.add(hold)
+            self.on_lost(hold, partial(_cancel, self._cancelled, task, hold))
 
     def cancelled_by_loss(self, error: BaseException | None, hold: Hold | None) -> bool:
         """Return whether *error* is the cancellation of this task by the loss of *hold*.
 
         If so, the cancellation is taken back.
         """
-        return self._cancellations.take_back(error, hold)
+        task = asyncio.current_task()
+        if not isinstance(error, asyncio.CancelledError) or task is None or hold is None:
+            return False
+        if self._cancelled.get(task) != hold:
+            return False
+        del self._cancelled[task]
+        _ = task.uncancel()
+        return True
 
     async def close(self) -> None:
-        """Release what is still held and end every thread and connection.
-
-        If it was cancelled, another call goes on from there. Once the end is complete, another
-        call changes nothing.
-
-        Raises:
-            ServerUnavailableError: some holds could not be released; they end with their leases.
-        """
+        """End as `ThreadDriver.close` does; a call after one that was cancelled goes on from there."""
         self.closed = True
         if self._loop is not None and self._loop.is_closed():  # no task can go on
             self._multiplexer.forget()
@@ -310,63 +298,29 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
             if self.ending.over:
                 await self._multiplexer.close()
 
-    def end_dropped(self) -> None:
+    def end(self) -> None:
         """End as `close` does, from another thread than that of the loop."""
         self.closed = True
         if self._loop is not None:
             call_in(self._loop, self._multiplexer.abort)
-        super().end_dropped()
+        super().end()
 
     def _forget_connections(self) -> None:
         self._loop = None
         self._multiplexer.forget()
 
 
-class _Cancellations:
-    """The tasks of one client that were cancelled by a loss, each with the hold that it lost."""
-
-    def __init__(self) -> None:
-        self._by_task: weakref.WeakKeyDictionary[asyncio.Task[object], Hold] = (
-            weakref.WeakKeyDictionary()
-        )
-        self._armed: weakref.WeakKeyDictionary[asyncio.Task[object], weakref.WeakSet[Hold]] = (
-            weakref.WeakKeyDictionary()
-        )
-
-    def of(self, hold: Hold) -> Callable[[], None] | None:
-        """Return what cancels the task that runs now, for the loss of *hold*; None the next times."""
-        task = asyncio.current_task()
-        if task is None:
-            raise RuntimeError(
-                "cancel_on_lost must be called from the task that is to be cancelled"
-            )
-        armed = self._armed.setdefault(task, weakref.WeakSet())
-        if hold in armed:
-            return None
-        armed.add(hold)
-        return partial(self._cancel, task, hold)
-
-    def _cancel(self, task: asyncio.Task[object], hold: Hold) -> None:
-        """Cancel *task*, unless its release of *hold* has begun."""
-        former = self._by_task.get(task)
-        hold = hold.latest()
-        if task.done() or not hold.kept():
-            return
-        # One cancellation is enough for all holds that one task loses.
-        if not (former and former.kept()):
-            self._by_task[task] = hold
-            _ = task.cancel(f"{hold.name!r} was lost")
-
-    def take_back(self, error: BaseException | None, hold: Hold | None) -> bool:
-        """Return whether *error* is the cancellation for *hold*; if so, take it back."""
-        task = asyncio.current_task()
-        if not isinstance(error, asyncio.CancelledError) or task is None or hold is None:
-            return False
-        if self._by_task.get(task) != hold:
-            return False
-        del self._by_task[task]
-        _ = task.uncancel()
-        return True
+def _cancel(
+    cancelled: weakref.WeakKeyDictionary[asyncio.Task[object], Hold],
+    task: asyncio.Task[object],
+    hold: Hold,
+) -> None:
+    """Cancel *task*, unless its release of *hold* has begun, or another loss has *cancelled* it."""
+    former = cancelled.get(task)
+    hold = hold.latest()
+    if not task.done() and hold.kept() and not (former and former.kept()):
+        cancelled[task] = hold
+        _ = task.cancel(f"{hold.name!r} was lost")
 
 
 def _user() -> Owner:

@@ -32,17 +32,8 @@ if TYPE_CHECKING:
 E = TypeVar("E")
 
 
-class _LookedUp:
-    """The claim of the block that one thread looked up last, unless it has been entered."""
-
-    __slots__ = ("newest",)
-
-    def __init__(self) -> None:
-        self.newest: Claim | None = None
-
-
-_here: Callable[[], _LookedUp] = for_each(_LookedUp)
-"""Return what the calling thread looked up."""
+_here: Callable[[], dict[str, Claim]] = for_each(dict)
+"""Return the claim of the block that the calling thread looked up last, unless that was entered."""
 
 
 class Block:
@@ -89,7 +80,7 @@ class Exit:
         inbox = bury if lock is None else lock._put
         claim = block.claim = Claim(block, inbox)
         claim.hold = None
-        _here().newest = claim
+        _here()["newest"] = claim
         return partial(self._leave, block)
 
 
@@ -101,33 +92,6 @@ class ExitOfLock(Exit):
         return super().__get__(None if condition is None else condition.lock, kind)
 
 
-class OfLock:
-    """A special method of the lock of what is decorated.
-
-    Each look-up of it is a look-up on the lock, which tells one block from another.
-
-    Args:
-        lock: the class of the lock.
-        name: of the method.
-    """
-
-    def __init__(self, lock: type, name: str) -> None:
-        self._lock, self._name = lock, name
-
-    def __get__(self, locked: Any, kind: object) -> Callable[..., Any]:
-        """Return the method of the lock that *locked* names."""
-        if locked is not None:
-            found: Callable[..., Any] = getattr(locked._named(), self._name)
-            return found
-        # As exit stacks look it up.
-        method: Callable[..., Any] = getattr(self._lock, self._name)
-
-        def of_lock(locked: Any, *args: Any) -> Any:
-            return method(locked._named(), *args)
-
-        return of_lock
-
-
 def struck(block: Block, *_: Any) -> None:
     """Carry the end of *block* through, if anything was raised before it could begin."""
     claim = block.claim
@@ -137,8 +101,7 @@ def struck(block: Block, *_: Any) -> None:
 
 def entered(lock: object) -> Claim | None:
     """Return the claim of the block that the running ``__enter__`` is for; None if by hand."""
-    looked_up = _here()
-    claim, looked_up.newest = looked_up.newest, None
+    claim = _here().pop("newest", None)
     block: Block | None = None if claim is None else claim()
     if block is None:
         return None

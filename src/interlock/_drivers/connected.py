@@ -10,6 +10,7 @@ and how it waits.
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -18,13 +19,12 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Self
 
 from interlock._core.model.effects import GRACE, NEVER
-from interlock._core.model.foreign_text import safe
 from interlock._core.model.hold import ENDED, LOST, Hold
 from interlock._core.model.names import GRANT
 from interlock._core.upkeep.session import Outside, Session
 from interlock._drivers.background.callbacks import call_user
 from interlock._drivers.background.event_delivery import Observers
-from interlock._drivers.background.log import log_once
+from interlock._drivers.background.log import log_now
 from interlock._drivers.background.reports import Reports
 from interlock._drivers.background.sentinel_monitor import SentinelMonitor
 from interlock._drivers.background.subscriber import Subscriber
@@ -46,21 +46,17 @@ if TYPE_CHECKING:
     from interlock.options import Options
 
 
+_numbers = itertools.count(1)
+"""The numbers of waits without a hold."""
+
+
 class ConnectedDriver:
     """What `ThreadDriver` and `AsyncDriver` have in common.
 
     Nothing that it has refers back to it, so it is collected when nobody can use it any more.
 
-    Args:
-        servers: one server, or a cluster.
-        options: the client's.
-        topology: of *servers*.
-        connections: those for commands.
-        caller: returns the owner that calls.
-
     Attributes:
         face: what users call the client.
-        topology: as given.
         timeout: seconds for a reply.
         session: what its operations share.
         subscriber: hears the messages for its waiters.
@@ -97,7 +93,7 @@ class ConnectedDriver:
             clustered=topology.only is None,
             counts_failovers=topology.only is not None and topology.only.moves,
             patience=self.timeout,
-            note=log_once(servers.where),
+            note=partial(_note, servers.where, {}),
             took_over=servers.took_over,
             database=servers.identity,
             where=servers.where,
@@ -108,9 +104,8 @@ class ConnectedDriver:
         self.observers = Observers(session.events)
         # A server that is silent for longer would let grants end that were to be prolonged.
         limit = min(self.timeout, GRANT / 3, options.lease / 6)
-        tell = partial(_tell_refusals, session, topology)
         reports = Reports(session, topology)
-        self._upkeep = Upkeep(session, self._inbox, topology, limit, reports, tell)
+        self._upkeep = Upkeep(session, self._inbox, topology, limit, reports)
         self.subscriber = Subscriber(session, topology, self.timeout)
         topology.on_change = session.follow_keys
         self._monitor: SentinelMonitor | None = None
@@ -147,8 +142,7 @@ class ConnectedDriver:
 
     def _start_threads(self) -> None:
         """Start what every hold needs, once the connections are open."""
-        self.session.publish = publish = self._publish()
-        self.subscriber.sharded = publish == "SPUBLISH"
+        self.session.publish = self._publish()
         if not self.closed:
             self._upkeep.start()
             self.started = True
@@ -184,8 +178,15 @@ class ConnectedDriver:
         """Release what is still held when the interpreter exits."""
         self._end(lifecycle.EXIT_TIMEOUT)
 
-    def end_dropped(self) -> None:
-        """End as `close` does, in a thread."""
+    def end(self) -> None:
+        """Release what is still held and end every thread and connection.
+
+        If it was interrupted, another call goes on from there. Once the end is complete, another
+        call changes nothing.
+
+        Raises:
+            ServerUnavailableError: some holds could not be released; they end with their leases.
+        """
         self._end(self.timeout)
 
     def after_fork(self) -> None:
@@ -277,28 +278,8 @@ def _tell_forgotten(hold: Hold) -> None:
     call_user(hold.lock.session, "a warning", partial(warn_at, hold.acquired_at, message))
 
 
-_FOLLOWS = {
-    "keys.refused": "waiters have no queue, so a release wakes them all",
-    "messages.refused": "releases are not announced to them, so waiters poll",
-}
-
-
-def _tell_refusals(session: Session, topology: Topology) -> None:
-    """Log, once for each event, what servers refused for want of a right, and no call fails for."""
-    for node in topology.nodes:
-        for event in list(node.refused):
-            refusal = node.refused.pop(event, None)  # two threads may look at a time
-            if refusal is not None:
-                tell = partial(_log_missing, session, topology, event, refusal)
-                call_user(Session, "a handler of the log", tell)
-
-
-def _log_missing(session: Session, topology: Topology, event: str, refusal: str) -> None:
-    """Log what follows from a right that is missing, with the line that gives it."""
-    from interlock.check import Requirements  # noqa: PLC0415 - few clients need it
-
-    sharded = session.options.pubsub != "plain" and bool(topology.sharded)
-    line = Requirements(options=session.options, sharded=sharded).acl_line()
-    session.outside.note(
-        event, f"{_FOLLOWS[event]} ({safe(refusal)}); this line of an ACL file permits it: {line}"
-    )
+def _note(where: str, noted: dict[str, object], event: str, text: str) -> None:
+    """Log what the server lacks, or what it is asked in vain, once for each *event*."""
+    me = object()  # two threads may note it at a time
+    if noted.setdefault(event, me) is me:
+        log_now(event, "%s: %s", where, text, server=where)

@@ -106,7 +106,7 @@ class _Group:
             self.pool.take_back(connection)
 
     def leave(self) -> None:
-        """Wait for the replies no longer than for a moment, and in a thread."""
+        """Wait for replies that nobody has read no longer than for a moment, and in a thread."""
         self.until, self.left = min(self.until, clock.now() + MOMENT), True
         connection, self.connection = self.connection, None
         if connection is not None:
@@ -114,14 +114,6 @@ class _Group:
                 _ = _thread.start_new_thread(self._read, (connection,))
             except RuntimeError:  # too many threads
                 self.pool.discard(connection)
-
-    def drop(self) -> None:
-        """Close the connection if a signal came before the replies were read; send nothing more."""
-        if not self.left:  # else it may come for a moment
-            self.until, self.left = 0.0, True
-        connection, self.connection = self.connection, None
-        if connection is not None:
-            self.pool.discard(connection)
 
     def _fail(self, connection: Connection, error: InterlockError) -> None:
         self.connection = None
@@ -152,9 +144,9 @@ def ask(questions: Sequence[Question], enough: Enough | None = None) -> list[obj
             group.send()
         if not _read(groups, replies, enough, began):
             return replies
-    finally:
+    finally:  # a signal may have come, too
         for group in groups:
-            group.drop()
+            group.leave()
     for place, reply in enumerate(replies):
         if isinstance(reply, ServerUnavailableError):  # in a cluster another server may serve it
             whole, call, seconds = questions[place]
@@ -195,8 +187,6 @@ def _read(
                 more = None if enough is None else enough(place, answer, now - began)
                 if more is not None:
                     until = min(until, now + more)
-    for group in left:
-        group.leave()
     return not left
 
 

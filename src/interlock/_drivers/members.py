@@ -25,12 +25,7 @@ if TYPE_CHECKING:
 def joined(
     kind: Callable[[Sequence[Any]], Any], locks: Sequence[Any], face: type[Any]
 ) -> tuple[Any, Any, list[Any]]:
-    """Return the core of *locks*, its driver and those of all.
-
-    Args:
-        kind: makes the core.
-        locks: the members.
-        face: the class of all locks of this face.
+    """Return the core of *locks*, its driver and those of all; *face* is the class of all locks.
 
     Raises:
         ConfigError: they cannot be held as one.
@@ -67,7 +62,7 @@ def condition_of(lock: Any, session: Session, name: str | None, face: type[Any])
         lock: what its users hold.
         session: of the client that makes it.
         name: what tells several conditions of one lock apart; None for the lock's own.
-        face: the class of all locks of this face.
+        face: the class of all locks.
 
     Raises:
         ConfigError: *lock* can have no condition here.

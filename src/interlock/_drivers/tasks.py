@@ -9,20 +9,19 @@ import weakref
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from interlock._core.model.hold import Owner
+from interlock._drivers import wrong_type
 from interlock._drivers.known_hold import LostState
 from interlock._drivers.process.lifecycle import owner_ended, report
-from interlock.errors import InterlockError
+from interlock.errors import InterlockError, WrongTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.model.effects import Op, R
     from interlock._core.upkeep.session import Session
-
-F = TypeVar("F", bound="Callable[..., Any]")
 
 
 _owners: dict[int, tuple[Owner, weakref.ref[asyncio.Task[object]]]] = {}
@@ -41,10 +40,7 @@ def current_owner() -> Owner:
     Raises:
         RuntimeError: outside of a task.
     """
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:  # no loop of asyncio's runs here
-        task = None
+    task = _running()
     if task is None:
         if (found := _elsewhere()) is not None:
             return found[0]
@@ -125,23 +121,10 @@ def _has_ended(found: weakref.ref[asyncio.Task[object]]) -> bool:
     return task is None or task.done() or task.get_loop().is_closed()
 
 
-def whole(call: F, undo: Callable[..., object]) -> F:
-    """Return *call*: no cancellation strikes a function where it does not wait."""
-    del undo
-    return call
-
-
-whole_method = whole
-"""Return what `whole` does, as a method."""
-
-
 class AwaitedDriver(ABC):
     """Performs the operations of one client for tasks, in the loop of whatever library.
 
     What else a driver must have is what `AsyncDriver` and `TrioDriver` have in common.
-
-    Attributes:
-        session: what its operations share.
     """
 
     session: Session
@@ -170,6 +153,10 @@ class AwaitedDriver(ABC):
         except StopIteration as stop:
             result: R = stop.value
             return result
+        except WrongTypeError as error:
+            if not error.found:
+                await self.run(wrong_type.explain(error, self.session.options.prefix))
+            raise
         finally:
             del failure  # a frame and its error would keep each other alive
 
@@ -179,12 +166,7 @@ class AwaitedDriver(ABC):
 
 
 class LostEvent(LostState):
-    """An event that is set when a hold has ended without being released.
-
-    Args:
-        driver: the client's.
-        hold: the hold.
-    """
+    """An event that is set when a hold has ended without being released."""
 
     async def wait(self) -> bool:
         """Wait until the hold is lost; return True."""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from interlock._core.model.effects import (
-    GRACE,
     A,
     Eval,
     Gather,
@@ -25,10 +22,9 @@ from interlock._drivers import wrong_type
 from interlock._drivers.background.callbacks import call_user
 from interlock._drivers.connected import ConnectedDriver
 from interlock._drivers.fan_out import ask
-from interlock._drivers.flow import current_owner, running_loop
+from interlock._drivers.flow import current_owner
 from interlock._drivers.known_hold import LostState
 from interlock._drivers.process import lifecycle
-from interlock._drivers.process import whole as in_one_piece
 from interlock._links.pool import Pool
 from interlock._links.topology import topology_of
 from interlock._misuse import warn_in_event_loop
@@ -42,10 +38,6 @@ if TYPE_CHECKING:
     from interlock._links.endpoint import Endpoint
     from interlock.options import Options
 
-_modules = sys.modules
-
-whole, whole_method = in_one_piece.whole, in_one_piece.whole_method
-"""Wrap a function that a signal may strike, and what undoes that."""
 run_user = lifecycle.run_user
 """Call the user's code; report its error."""
 
@@ -72,12 +64,7 @@ class Bell:
 
 
 class LostEvent(LostState):
-    """An event that is set when a hold has ended without being released.
-
-    Args:
-        driver: the client's.
-        hold: the hold.
-    """
+    """An event that is set when a hold has ended without being released."""
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait at most *timeout* seconds until the hold is lost; return whether it is."""
@@ -93,11 +80,6 @@ class LostEvent(LostState):
 
 class ThreadDriver(ConnectedDriver):
     """Performs the operations of one client for any number of threads.
-
-    Args:
-        servers: one server, or a cluster.
-        options: the client's.
-        caller: returns the running thread, or what runs in its place.
 
     Attributes:
         over: returns the driver that waits in place of this one, if there is one.
@@ -136,7 +118,6 @@ class ThreadDriver(ConnectedDriver):
                 try:
                     reply = send(call, self.timeout)
                 except InterlockError as error:
-                    self._explain(error)
                     failure = error
                 else:
                     decode = call.script.decode
@@ -152,8 +133,7 @@ class ThreadDriver(ConnectedDriver):
 
     def run(self, op: Op[R]) -> R:
         """Perform *op*; return its result."""
-        if "asyncio.events" in _modules and running_loop() is not None:
-            warn_in_event_loop()
+        warn_in_event_loop()
         if not self.started:
             self.begin()
         reply: Any = None
@@ -169,6 +149,13 @@ class ThreadDriver(ConnectedDriver):
         except StopIteration as stop:
             result: R = stop.value
             return result
+        except ClosedError:
+            self._end_with_the_process()
+            raise
+        except WrongTypeError as error:
+            if not error.found:
+                self.run(wrong_type.explain(error, self.session.options.prefix))
+            raise
         finally:
             del failure  # a frame and its error would keep each other alive
 
@@ -183,7 +170,7 @@ class ThreadDriver(ConnectedDriver):
         if isinstance(effect, RunOn):
             return self.of(effect.session).run(effect.op)
         if not isinstance(effect, Wait):
-            return self.eval(effect)
+            return self._eval(effect, self._seconds(effect))
         self._wait(effect)
         return None
 
@@ -198,12 +185,7 @@ class ThreadDriver(ConnectedDriver):
             if place.told is None and not self.closed:
                 bell.wait(seconds)
         if self.closed:
-            self._end_with_the_process()
             raise ClosedError("the client was closed while it waited")
-
-    def run_shielded(self, op: Op[R]) -> R:
-        """Perform *op* after a signal; return its result."""
-        return self.run(op)
 
     def prepared(self, call: Eval[Any], seconds: float | None) -> tuple[Pool, Eval[Any], float]:
         """Return the arguments for `ask`: the pool, *call*, and its time limit in seconds.
@@ -215,34 +197,10 @@ class ThreadDriver(ConnectedDriver):
         limit = self._seconds(call, 0) if seconds is None else min(self.timeout, seconds)
         return self._pool, call, limit
 
-    def eval(self, call: Eval[object]) -> object:
-        """Run *call* and return its reply.
-
-        Errors as `Pool.eval`. A WrongTypeError costs another round trip to say what was found.
-        """
-        try:
-            return self._pool.eval(call, self._seconds(call))
-        except InterlockError as error:
-            self._explain(error)
-            raise
-
-    def _explain(self, error: BaseException) -> None:
-        """Prepare the *error* of a call before it is raised.
-
-        If the client was closed because the interpreter exits, a daemon thread waits here for the
-        end. A WrongTypeError costs another round trip to say what was found.
-        """
-        if isinstance(error, ClosedError):
-            self._end_with_the_process()
-        elif isinstance(error, WrongTypeError):
-            with suppress(InterlockError):
-                wrong_type.describe(error, self._pool.eval(wrong_type.types_of(error), GRACE))
-            wrong_type.name(error, self.session.options.prefix)
-
     def _end_with_the_process(self) -> None:
         """Wait for the end of the interpreter if it exits and this is a daemon thread.
 
-        Nobody could handle an error any more.
+        Nobody could handle the error any more that says so.
         """
         if self._exiting and threading.current_thread().daemon:
             threading.Event().wait()
@@ -276,16 +234,7 @@ class ThreadDriver(ConnectedDriver):
         del error, hold
         return False
 
-    def close(self) -> None:
-        """Release what is still held and end every thread and connection.
-
-        If it was interrupted, another call goes on from there. Once the end is complete, another
-        call changes nothing.
-
-        Raises:
-            ServerUnavailableError: some holds could not be released; they end with their leases.
-        """
-        self._end(self.timeout)
+    close = ConnectedDriver.end
 
     def at_exit(self) -> None:
         """Release what is still held when the interpreter exits.

@@ -111,15 +111,7 @@ class Bell:
 
 
 class TrioDriver(tasks.AwaitedDriver):
-    """Runs the operations of one client for any number of tasks of one trio loop.
-
-    Args:
-        servers: one server, or a cluster.
-        options: the client's.
-
-    Attributes:
-        face: what users call the client.
-    """
+    """Runs the operations of one client for any number of tasks of one trio loop."""
 
     face = "interlock.trio.Client"
 

@@ -1,16 +1,16 @@
-"""The types of keys that hold another kind of object than expected.
-
-The server is asked once, for the text of the error.
-"""
+"""What keys hold in place of the object that was expected: asked once, for the text of the error."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock._core.model.effects import Eval, Script
 from interlock._core.scripts.replies import ReplyShapeError, many, number, text
+from interlock.errors import InterlockError
 
 if TYPE_CHECKING:
+    from interlock._core.model.effects import Op
     from interlock.errors import WrongTypeError
 
 _TEXT = """
@@ -35,14 +35,14 @@ def _pairs(reply: object) -> list[tuple[str, int]]:
 _TYPES = Script("types", _TEXT, _pairs)
 
 
-def types_of(error: WrongTypeError) -> Eval[list[tuple[str, int]]]:
-    """Return the script that asks for the type and the TTL of each key of *error*."""
-    return Eval(_TYPES, error.keys, ())
-
-
-def name(error: WrongTypeError, prefix: str | None) -> None:
-    """Tell in *error* what users call its keys, without their *prefix*."""
+def explain(error: WrongTypeError, prefix: str | None) -> Op[None]:
+    """Tell in *error* what its keys hold, and what users call them, without their *prefix*."""
     message = str(error)
+    with suppress(InterlockError):
+        found = dict(zip(error.keys, (yield from Eval(_TYPES, error.keys, (), 0.0)), strict=False))
+        error.found = {key: kind for key, (kind, _) in found.items() if kind != "none"}
+        if error.found:  # else the keys are gone by now
+            message += _told(found)
     for key in error.keys if prefix else ():
         # A key that is not called like its object has the name in braces.
         shown = key.removeprefix(prefix or "").replace(f"{{{prefix}", "{", 1)
@@ -50,21 +50,14 @@ def name(error: WrongTypeError, prefix: str | None) -> None:
     error.args = (message,)
 
 
-def describe(error: WrongTypeError, reply: object) -> None:
-    """Add to *error* the types and TTLs that *reply* tells."""
-    found = dict(zip(error.keys, _TYPES.decode(reply), strict=False))
-    error.found = {key: kind for key, (kind, _) in found.items() if kind != "none"}
-    if not error.found:
-        return  # the keys are gone by now
+def _told(found: dict[str, tuple[str, int]]) -> str:
     told = [
         f"{key!r} is a {kind}" + (f" that ends in {pttl / 1000:.3g} s" if pttl >= 0 else "")
         for key, (kind, pttl) in found.items()
         if kind != "none"
     ]
-    message = f"{error.args[0]} (found: {', '.join(told)})"
-    if any(kind == "string" and pttl >= 0 for kind, pttl in found.values()):
-        message += (
-            ". Another library may hold a lock there: "
-            "redis-py's Lock, for one, is a string with a TTL"
-        )
-    error.args = (message,)
+    lock_of_another = (
+        ". Another library may hold a lock there: redis-py's Lock, for one, is a string with a TTL"
+    )
+    may = any(kind == "string" and pttl >= 0 for kind, pttl in found.values())
+    return f" (found: {', '.join(told)})" + (lock_of_another if may else "")

@@ -26,11 +26,10 @@ from interlock._core.objects import permits as core_permits
 from interlock._core.objects import semaphore as core_semaphore
 from interlock._core.objects.number import LeasedNumber, check_idle, check_permits
 from interlock._drivers.aio import AsyncDriver
-from interlock._drivers.awaited import go_on
 from interlock._drivers.known_hold import of_block
 from interlock._drivers.members import condition_of
 from interlock._drivers.process.identity import this_process
-from interlock._drivers.unawaited import attempt
+from interlock._drivers.unawaited import awaited
 from interlock._hints import hints, told
 from interlock._links.urls import open_url, servers_of
 from interlock.asyncio.barrier import Barrier
@@ -39,6 +38,7 @@ from interlock.asyncio.condition import Condition
 from interlock.asyncio.count_down_latch import CountDownLatch
 from interlock.asyncio.decorators import Locked, Single
 from interlock.asyncio.election import Election
+from interlock.asyncio.ending import go_on
 from interlock.asyncio.event import Event
 from interlock.asyncio.leased_semaphore import LeasedSemaphore
 from interlock.asyncio.limited import Limited
@@ -436,7 +436,7 @@ class Client:
         return self.lock(name).trying(timeout, lease=lease)
 
     # asyncio only
-    @attempt
+    @awaited
     # end
     async def adopt(self, ticket: Ticket | str, *, lease: Duration | None = None) -> Hold:
         """Take over a hold that another process gave away by `Hold.hand_over`; one round trip.
@@ -501,9 +501,9 @@ class Client:
     ) -> Locked[Any]:
         """Return a decorator that holds a lock during each call of a function.
 
-        It is also a context manager. ``@client.locked("pay:{order_id}")`` takes the name from the
-        call's arguments: ``{parameter}``, ``{parameter.attribute}`` or ``{parameter[item]}``.
-        Braces that belong to the name are doubled.
+        ``@client.locked("pay:{order_id}")`` takes the name from the call's arguments:
+        ``{parameter}``, ``{parameter.attribute}`` or ``{parameter[item]}``. Braces that belong to
+        the name are doubled. For a block there is `lock`.
 
         Args:
             name: the lock, or a template for it.

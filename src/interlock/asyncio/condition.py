@@ -24,7 +24,7 @@ from interlock.options import check_number, check_timeout
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from interlock._drivers.awaited import Exits
+    from interlock.asyncio.ending import Exits
     from interlock.asyncio.lock import Hold, Lock
     from interlock.options import Duration
 

@@ -15,9 +15,9 @@ from interlock._core.model.no_hold import NoHold
 from interlock._drivers.block import Exit, Kept
 from interlock._drivers.known_hold import of_block
 from interlock._drivers.process.line import line_of, note_line
-from interlock._drivers.process.whole import give_up
-from interlock._drivers.tasks import current_owner, whole_method
-from interlock._drivers.unawaited import attempt, awaited
+from interlock._drivers.process.whole import give_up, whole_method
+from interlock._drivers.tasks import current_owner
+from interlock._drivers.unawaited import awaited
 from interlock._hints import hints, told, unexpected
 from interlock._misuse import publish
 from interlock._traceback import outermost, shorten
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from interlock._core.objects import permits as model
     from interlock._drivers.aio import AsyncDriver
-    from interlock._drivers.awaited import Exits
+    from interlock.asyncio.ending import Exits
     from interlock.options import Duration
 
 
@@ -159,7 +159,7 @@ class LeasedSemaphore(Takes):
         return f"<{type(self).__name__} {self.name!r}>"
 
     # asyncio only
-    @attempt
+    @awaited
     # end
     @told
     async def acquire(

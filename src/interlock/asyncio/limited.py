@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from interlock._core.objects.permits import LimitedPermits
     from interlock._drivers.aio import AsyncDriver
-    from interlock._drivers.awaited import Exits
+    from interlock.asyncio.ending import Exits
     from interlock.options import Duration
 
 P = ParamSpec("P")

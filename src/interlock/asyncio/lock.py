@@ -21,18 +21,18 @@ from interlock._core.locks.errors import name_holder, not_held
 from interlock._core.locks.transfer import Adopt, HandOver, LeaveLocked
 from interlock._core.model.hold import ENDED, LOST, Claim, Job
 from interlock._core.model.no_hold import NoHold
-from interlock._drivers.awaited import leave
 from interlock._drivers.block import ByHand, Exit, bury, entered, is_over, struck
 from interlock._drivers.known_hold import KnownHold, of_block
 from interlock._drivers.process.line import line_of, note_line
-from interlock._drivers.process.whole import give_up
-from interlock._drivers.tasks import LostEvent, current_owner, lasting_owner, whole
+from interlock._drivers.process.whole import give_up, whole
+from interlock._drivers.tasks import LostEvent, current_owner, lasting_owner
 from interlock._drivers.unawaited import awaited
 from interlock._hints import hints, told, unexpected
 from interlock._misuse import check_long_lease, publish
 from interlock._naming import check_callback
 from interlock._traceback import outermost, shorten
 from interlock.asyncio import trying
+from interlock.asyncio.ending import leave
 from interlock.asyncio.ticket import Ticket
 from interlock.errors import ConfigError, InterlockError, NotHeldError
 from interlock.options import (
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from interlock._core.locks import base
     from interlock._core.model import hold as model
     from interlock._drivers.aio import AsyncDriver
-    from interlock._drivers.awaited import Exits
     from interlock._drivers.block import Block
+    from interlock.asyncio.ending import Exits
     from interlock.options import Duration
 
 

@@ -5,18 +5,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Never, Self, cast
+from typing import TYPE_CHECKING, Any, Never, Self, cast
 
 from interlock._core.model.hold import FIRST
-from interlock._drivers.awaited import leave
 from interlock._drivers.block import ByHand, Exit, entered
 from interlock._drivers.process.whole import give_up
 from interlock._drivers.tasks import current_owner
 from interlock._drivers.unawaited import awaited
 from interlock._hints import hints, told, unexpected
 from interlock._misuse import publish
-from interlock._traceback import outermost, shorten
+from interlock._traceback import shorten
 from interlock.asyncio import trying
+from interlock.asyncio.ending import leave
 from interlock.asyncio.lock import ending
 from interlock.options import FOREVER, check_timeout
 
@@ -25,32 +25,41 @@ if TYPE_CHECKING:
     from interlock._core.objects import semaphore as core
     from interlock._core.objects.counter import Call
     from interlock._drivers.aio import AsyncDriver
-    from interlock._drivers.awaited import Exits
+    from interlock.asyncio.ending import Exits
     from interlock.options import Duration
 
 
 class _Entering:
     """What is entered: a semaphore, or a try of one."""
 
-    __slots__ = ("__weakref__", "_core", "_driver", "_put")
+    __slots__ = ("__weakref__", "_core", "_driver", "_parts", "_put")
+
+    _parts: tuple[int, float, float | None, object]
+    """How many permits a block takes, how long it waits, what it raises after that, and for whom
+    they are if it was entered by hand: the arguments of `core.Semaphore.acquire`."""
 
     def __init__(self, driver: AsyncDriver, semaphore: core.Semaphore) -> None:
         self._driver, self._core = driver, semaphore
         self._put = driver.session.wake  # hears of the ends of its blocks
 
-    async def _take(self, n: int, limit: float, claim: Claim | None, *, tries: bool) -> Call | None:
-        """Take *n* permits for the block of *claim*; None if *tries*, and there were none in time."""
+    async def __aenter__(self) -> Any:
+        claim, (n, limit, timeout, entry) = entered(self), self._parts
         deadline = FOREVER if limit == FOREVER else self._driver.session.clock() + limit
-        entry: object = FIRST if claim is None else claim
-        step = self._core.acquire(n, deadline, None if tries else limit, entry)
+        step = self._core.acquire(n, deadline, timeout, entry if claim is None else claim)
         try:
             _ = await self._driver.perform(step)
             if claim is not None:
                 claim.hold = step.has
-            return step.has  # noqa: TRY300 - a signal may strike here
-        except BaseException:
+            return self._got(step.has, claim)
+        except BaseException as error:
             give_up(step)
+            shorten(error)
             raise
+
+    def _got(self, has: Call | None, claim: Claim | None) -> Any:
+        """Return what the block of *claim* gets, which has taken *has*."""
+        del has, claim
+        return self
 
     async def _leave_hold(
         self, hold: Hold, claim: Claim | None, error: BaseException | None
@@ -95,7 +104,7 @@ class Semaphore(_Entering):
         name: what it is called.
     """
 
-    __slots__ = ("_timeout", "name")
+    __slots__ = ("name",)
 
     def __init__(
         self,
@@ -105,7 +114,8 @@ class Semaphore(_Entering):
         timeout: Duration | None = None,
     ) -> None:
         super().__init__(driver, semaphore)
-        self._timeout = check_timeout(blocking=True, timeout=timeout)
+        limit = check_timeout(blocking=True, timeout=timeout)
+        self._parts = 1, limit, limit, None  # if it is entered by hand, it is left by hand
         self.name = semaphore.name
 
     def __repr__(self) -> str:
@@ -185,18 +195,9 @@ class Semaphore(_Entering):
         """Give *n* permits back if the semaphore exists, as `release`; return whether it did."""
         return await self._driver.perform(self._core.release(n, "0"))
 
-    async def __aenter__(self) -> Self:
-        claim, limit = entered(self), self._timeout
-        try:
-            if claim is None:  # called by hand, as its end will be
-                step = self._core.acquire(1, self._driver.session.clock() + limit, limit)
-                _ = await self._driver.perform(step)
-            else:
-                _ = await self._take(1, limit, claim, tries=False)
-        except BaseException as error:
-            shorten(error)
-            raise
-        return self
+    if TYPE_CHECKING:
+
+        async def __aenter__(self) -> Self: ...
 
     __aexit__ = cast("Exits", Exit(ending))
 
@@ -253,23 +254,24 @@ class Semaphore(_Entering):
 class Trying(_Entering, trying.Trying[Permits]):
     """An acquire for ``async with``, which gives falsy `Permits` if it fails."""
 
-    __slots__ = ("_entered", "_limit", "_n")
+    __slots__ = ("_entered",)
 
     def __init__(
         self, driver: AsyncDriver, semaphore: core.Semaphore, n: int, limit: float
     ) -> None:
         super().__init__(driver, semaphore)
-        self._n, self._limit = n, limit
+        self._parts = n, limit, None, FIRST
         self._entered: ByHand[Permits] = ByHand()
 
-    async def __aenter__(self) -> Permits:
-        claim = entered(self)
-        with outermost:
-            has = await self._take(self._n, self._limit, claim, tries=True)
+    def _got(self, has: Call | None, claim: Claim | None) -> Permits:
         permits = Permits(self._driver, self._core.name, has)
         if claim is None:
             self._entered.enter(current_owner().identity, permits)
         return permits
+
+    if TYPE_CHECKING:
+
+        async def __aenter__(self) -> Permits: ...
 
     __aexit__ = cast("Exits", Exit(ending))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 from interlock._misuse import publish
 
 if TYPE_CHECKING:
-    from interlock._drivers.awaited import Exits
+    from interlock.asyncio.ending import Exits
 
 E = TypeVar("E")
 

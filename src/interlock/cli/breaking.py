@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from interlock._core.model.foreign_text import safe
-from interlock._drivers.background.log import LOGGER, log_break
+from interlock._drivers.background.log import LOGGER, log_now
 from interlock.cli.arguments import add_url, open_client
 from interlock.cli.status import Status, UsageError, log_to_stderr, say, user
 from interlock.inspection.words import called, duration
@@ -74,7 +74,17 @@ def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
         if not client.force_release(name, holder=hold.holder, reason=reason):
             info = client.describe(name)
             return _refuse(name, hold.holder, () if info is None else info.holders)
-        log_break(info.kind, name, hold.holder, reason or "no reason was given", user())
+        reason = reason or "no reason was given"
+        log_now(
+            "lock.force_released",
+            "%s %r, held by %s, was released by force by %s: %s",
+            *(info.kind, name, safe(hold.holder), safe(user()), safe(reason)),
+            lock_kind=info.kind,
+            lock_name=name,
+            holder=hold.holder,
+            reason=reason,
+            user=user(),
+        )
         print(f"broke {told}")
     return 0
 

@@ -26,7 +26,6 @@ from interlock._core.objects import event as core_event
 from interlock._core.objects import permits as core_permits
 from interlock._core.objects import semaphore as core_semaphore
 from interlock._core.objects.number import LeasedNumber, check_idle, check_permits
-from interlock._drivers.blocking import go_on
 from interlock._drivers.known_hold import of_block
 from interlock._drivers.members import condition_of
 from interlock._drivers.process.identity import this_process
@@ -51,6 +50,7 @@ from interlock.sync.condition import Condition
 from interlock.sync.count_down_latch import CountDownLatch
 from interlock.sync.decorators import Locked, Single
 from interlock.sync.election import Election
+from interlock.sync.ending import go_on
 from interlock.sync.event import Event
 from interlock.sync.leased_semaphore import LeasedSemaphore
 from interlock.sync.limited import Limited
@@ -480,9 +480,9 @@ class Client:
     ) -> Locked[Any]:
         """Return a decorator that holds a lock during each call of a function.
 
-        It is also a context manager. ``@client.locked("pay:{order_id}")`` takes the name from the
-        call's arguments: ``{parameter}``, ``{parameter.attribute}`` or ``{parameter[item]}``.
-        Braces that belong to the name are doubled.
+        ``@client.locked("pay:{order_id}")`` takes the name from the call's arguments:
+        ``{parameter}``, ``{parameter.attribute}`` or ``{parameter[item]}``. Braces that belong to
+        the name are doubled. For a block there is `lock`.
 
         Args:
             name: the lock, or a template for it.

@@ -24,8 +24,8 @@ from interlock.sync.lock import ending
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._drivers.blocking import Exits
     from interlock.options import Duration
+    from interlock.sync.ending import Exits
     from interlock.sync.lock import Hold, Lock
 
 T = TypeVar("T")
@@ -121,7 +121,7 @@ class Condition:
                 if not isinstance(error, (InterlockError, GeneratorExit)):
                     # It was interrupted: the lock is held again before that is told.
                     try:
-                        driver.run_shielded(step.undo())
+                        driver.run(step.undo())
                         _ = unless_held.pop_all()
                     except InterlockError as trouble:
                         error.add_note(f"interlock: {trouble}")

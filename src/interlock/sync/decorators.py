@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 from interlock._core.locks.base import Lock as CoreLock
 from interlock._core.locks.transfer import LeaveLocked
 from interlock._core.model.hold import Owner
-from interlock._drivers.block import OfLock
-from interlock._drivers.blocking import inside, leave
 from interlock._drivers.known_hold import of_block
 from interlock._drivers.process.whole import give_up
 from interlock._hints import hints
@@ -21,12 +19,11 @@ from interlock._naming import (
     check_function,
     check_unreachable,
     checked_result,
-    fixed_name,
     naming,
 )
 from interlock._traceback import shorten
-from interlock.errors import ConfigError
 from interlock.options import MIN_LEASE, check_name, lease_of, lease_within
+from interlock.sync.ending import inside, leave
 from interlock.sync.lock import Hold, Lock
 
 if TYPE_CHECKING:
@@ -42,17 +39,13 @@ T = TypeVar("T")
 
 @hints("client.locked(name)")
 class Locked(Generic[T]):
-    """Holds a lock during each call of a function, or in a ``with`` block.
-
-    Made by `Client.locked`.
-    """
+    """Holds a lock during each call of a function; made by `Client.locked`."""
 
     def __init__(self, _template: str, _make: Callable[[str], Lock], _if_unreachable: str) -> None:
         check_unreachable(_if_unreachable)
         self._template = _template
         self._make = _make
         self._if_unreachable = _if_unreachable
-        self._lock: Lock | None = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._template!r}>"
@@ -77,27 +70,6 @@ class Locked(Generic[T]):
             return inside(lock, body, lock.name, self._if_unreachable, skipped)
 
         return call
-
-    if TYPE_CHECKING:
-
-        def __enter__(self) -> Hold: ...
-        def __exit__(
-            self,
-            kind: type[BaseException] | None,
-            error: BaseException | None,
-            trace: TracebackType | None,
-        ) -> None: ...
-    else:
-        __enter__ = OfLock(Lock, "__enter__")
-        __exit__ = OfLock(Lock, "__exit__")
-
-    def _named(self) -> Lock:
-        """Return the lock of a with statement."""
-        if self._if_unreachable != "raise":
-            raise ConfigError("if_unreachable= is for calls: a block cannot be left out")
-        if self._lock is None:
-            self._lock = self._make(fixed_name(self._template))
-        return self._lock
 
 
 @hints("client.single(name)")

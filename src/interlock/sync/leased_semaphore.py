@@ -17,8 +17,7 @@ from interlock._drivers.block import Exit, Kept
 from interlock._drivers.flow import current_owner
 from interlock._drivers.known_hold import of_block
 from interlock._drivers.process.line import line_of, note_line
-from interlock._drivers.process.whole import give_up
-from interlock._drivers.threads import whole_method
+from interlock._drivers.process.whole import give_up, whole_method
 from interlock._hints import hints, told, unexpected
 from interlock._misuse import publish
 from interlock._traceback import outermost, shorten
@@ -30,9 +29,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.objects import permits as model
-    from interlock._drivers.blocking import Exits
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
+    from interlock.sync.ending import Exits
 
 
 @hints("client.leased_semaphore(name), whose acquire() gives it")

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.objects.permits import LimitedPermits
-    from interlock._drivers.blocking import Exits
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
+    from interlock.sync.ending import Exits
 
 P = ParamSpec("P")
 R = TypeVar("R")

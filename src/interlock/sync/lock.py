@@ -23,12 +23,11 @@ from interlock._core.locks.transfer import Adopt, HandOver, LeaveLocked
 from interlock._core.model.hold import ENDED, LOST, Claim, Job
 from interlock._core.model.no_hold import NoHold
 from interlock._drivers.block import ByHand, Exit, bury, entered, is_over, struck
-from interlock._drivers.blocking import leave
 from interlock._drivers.flow import current_owner
 from interlock._drivers.known_hold import KnownHold, of_block
 from interlock._drivers.process.line import line_of, note_line
-from interlock._drivers.process.whole import give_up
-from interlock._drivers.threads import LostEvent, whole
+from interlock._drivers.process.whole import give_up, whole
+from interlock._drivers.threads import LostEvent
 from interlock._hints import hints, told, unexpected
 from interlock._misuse import check_long_lease, publish
 from interlock._naming import check_callback
@@ -44,6 +43,7 @@ from interlock.options import (
     lease_of,
 )
 from interlock.sync import trying
+from interlock.sync.ending import leave
 from interlock.sync.ticket import Ticket
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from interlock._core.locks import base
     from interlock._core.model import hold as model
     from interlock._drivers.block import Block
-    from interlock._drivers.blocking import Exits
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
+    from interlock.sync.ending import Exits
 
 
 def _leave_block(block: Block, *raised: Any) -> bool:

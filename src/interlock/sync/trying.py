@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 from interlock._misuse import publish
 
 if TYPE_CHECKING:
-    from interlock._drivers.blocking import Exits
+    from interlock.sync.ending import Exits
 
 E = TypeVar("E")
 

@@ -1,6 +1,6 @@
 """Threads that run the user's code while nobody waits for it.
 
-They run on_lost callbacks, warnings, and hooks that report errors.
+They run on_lost callbacks, warnings, handlers of the log, and hooks that report errors.
 
 Rules:
 
@@ -29,15 +29,12 @@ if TYPE_CHECKING:
 
 LIMIT = 32
 """The most threads. If callbacks of so many holds hang, other callbacks have to wait."""
+MOST = 20_000
+"""The most calls with one key that may wait; of more, as for a log that hangs, the last ones are made."""
 
 
 class Callbacks:
-    """Calls what it is given, in threads of its own.
-
-    Args:
-        name: the name of the threads.
-        limit: the largest number of threads.
-    """
+    """Calls what it is given, in threads of its own: at most *limit*, with that *name*."""
 
     def __init__(self, name: str, limit: int) -> None:
         self._name = name
@@ -62,8 +59,12 @@ class Callbacks:
             callback: the function to call.
         """
         with self._mutex:
-            self._queues.setdefault(key, deque()).append((what, callback))
+            self._queues.setdefault(key, deque(maxlen=MOST)).append((what, callback))
         self.resume()
+
+    def calls(self, key: object) -> bool:
+        """Return whether something with *key* is still to be called, or is being called."""
+        return key in self._queues
 
     def _waiting(self) -> object:
         """Return the key whose calls have waited longest for a thread; None without one."""
@@ -101,21 +102,16 @@ class Callbacks:
 
 
 _callbacks = Callbacks("interlock-callback", LIMIT)
-call_user, resume = _callbacks.call, _callbacks.resume
-
-
-def report_aside(what: str, error: BaseException) -> None:
-    """Report *error* from a thread that must not run the user's hook itself."""
-    call_user(report, what, partial(report, what, error))
+call_user, calls, resume = _callbacks.call, _callbacks.calls, _callbacks.resume
 
 
 @contextmanager
 def outlived(what: str) -> Generator[None]:
-    """Report an error of the block, which a thread of ours must outlive."""
+    """Report an error of the block, which a thread of ours must outlive; not in that thread."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - as above
-        report_aside(what, error)
+        call_user(report, what, partial(report, what, error))
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks

@@ -1,4 +1,4 @@
-"""Delivers events to a client's observers, in one thread, and to its log, in another one.
+"""Delivers events to a client's observers, in one thread, and to its log, in that of callbacks.
 
 Rules:
 
@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from interlock._core.insight.events import FREQUENT, Event, Observer, Overflowed
 from interlock._core.insight.observing import Frequent
-from interlock._drivers.background.log import log_event
+from interlock._drivers.background.callbacks import call_user, calls
+from interlock._drivers.background.log import RECORDS, log_event
 from interlock._drivers.process import clock
 from interlock._drivers.process.lifecycle import run_user
 from interlock.errors import ConfigError
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from interlock._core.insight.observing import Observing
 
 LIMIT = 20_000
-"""Events that may wait in a queue; seldom events may be queued up to twice this number."""
+"""Events that may wait in the queue; seldom events may be queued up to twice this number."""
 BATCH = 0.05
 """Seconds for which frequent events are collected."""
 SHARE = 0.1
@@ -49,31 +50,68 @@ LAST_WAIT = 0.25
 """Seconds for which a closing client waits for its observers."""
 
 
-class Outbox:
-    """A queue of events, and the thread that delivers them.
+class Observers:
+    """The observers of one client, the queue of their events, and the thread that delivers these."""
 
-    Args:
-        events: the client's.
-        deliver: takes what was queued; it raises nothing.
+    def __init__(self, events: Observing) -> None:
+        self._events = events
+        self._observers: tuple[Observer, ...] = ()
+        self._failed = set[str]()
+        events.wall = time.time
+        events.emit, events.emit_frequent = self._put, self._queue_up
+        self.after_fork()
 
-    Attributes:
-        frequent: whether an event for each use of a lock is wanted.
-    """
-
-    def __init__(self, events: Observing, deliver: Callable[[Any], object]) -> None:
-        self._events, self._deliver, self.frequent = events, deliver, False
-        self.begin()
-
-    def begin(self) -> None:
-        """Begin with an empty queue, also in a forked child."""
-        self._only = threading.Lock()
+    def after_fork(self) -> None:
+        """Begin with an empty queue, also in a forked child: the parent delivers what is queued."""
         self._mutex = threading.RLock()  # a signal handler may come in anywhere
+        self._attached = list(self._observers)  # changed by the thread that delivers alone
+        self._only = threading.Lock()
         self._wakeup = threading.Event()
         self._queue: deque[object] = deque()
         self._ending = False
         self._dropped = 0
 
-    def put(self, event: object) -> None:
+    def add(self, observer: Observer) -> Callable[[], None]:
+        """Deliver all events to *observer* from now on; return a function that ends that.
+
+        Raises:
+            ConfigError: it is not an `Observer`.
+        """
+        observer_: Any = observer
+        if not isinstance(observer_, Observer):
+            raise ConfigError(
+                "an observer is an object of a subclass of interlock.observe.Observer, "
+                f"not {observer_!r}"
+            )
+        with self._mutex:
+            self._choose(*self._observers, observer)
+        self._queue_now(partial(self._attach, observer))
+        return partial(self._remove, observer)
+
+    def _remove(self, observer: Observer) -> None:
+        with self._mutex:
+            others = [each for each in self._observers if each is not observer]
+            if len(others) == len(self._observers):
+                return
+            self._choose(*others)
+        self._queue_now(partial(self._detach, observer))
+
+    def _choose(self, *observers: Observer) -> None:
+        """Deliver to *observers*, and tell the hot path whether they want each use of a lock."""
+        self._observers = observers
+        self._events.observed = any(
+            getattr(type(each), name) is not getattr(Observer, name)
+            for each in observers
+            for name in FREQUENT
+        )
+
+    def _put(self, event: Event) -> None:
+        if self._observers:
+            self._queue_now(event)
+        if event.method in RECORDS:
+            call_user(self, "a handler of the log", partial(log_event, event))
+
+    def _queue_up(self, event: object) -> None:
         """Queue *event*; called on the hot path."""
         waiting = len(self._queue)
         if waiting >= LIMIT and (waiting >= 2 * LIMIT or isinstance(event, Frequent)):
@@ -84,19 +122,10 @@ class Outbox:
         if not self._only.locked():
             self._start()
 
-    def put_now(self, event: object) -> None:
+    def _queue_now(self, event: object) -> None:
         """Queue *event*, and deliver it at once."""
-        self.put(event)
+        self._queue_up(event)
         self._wakeup.set()
-
-    def flush(self, timeout: float) -> None:
-        """Wait at most *timeout* seconds until everything is delivered."""
-        deadline = clock.now() + timeout
-        self._ending = True
-        self._wakeup.set()
-        # The queue is empty before its last event is delivered, so the thread's end counts.
-        while (self._queue or self._only.locked()) and clock.now() < deadline:
-            time.sleep(0.002)
 
     def _start(self) -> None:
         with suppress(RuntimeError):  # too many threads: the next event tries again
@@ -110,7 +139,7 @@ class Outbox:
             _ = self._wakeup.wait(BATCH)
             self._wakeup.clear()
             idle = 0 if self._deliver_all() else idle + 1
-            if self._ending or not self.frequent:
+            if self._ending or not self._events.observed:
                 break
         only.release()
         if self._queue:  # an event came in just now
@@ -130,70 +159,10 @@ class Outbox:
             if dropped:
                 here = {"client_id": self._events.client_id, "server": self._events.server}
                 self._deliver(Overflowed(time=time.time(), count=dropped, **here))
-            if self.frequent and not self._ending:
+            if self._events.observed and not self._ending:
                 used = time.thread_time() - started
                 time.sleep(min(used * (1 / SHARE - 1), LONGEST_SLICE_PAUSE))
         return True
-
-
-class Observers:
-    """The observers of one client.
-
-    Args:
-        events: the client's.
-    """
-
-    def __init__(self, events: Observing) -> None:
-        self._events = events
-        self._observers: tuple[Observer, ...] = ()
-        self._failed = set[str]()
-        self._box, self._log = Outbox(events, self._deliver), Outbox(events, _log)
-        events.wall = time.time
-        events.emit, events.emit_frequent = self._put, self._box.put
-        self._begin()
-
-    def _begin(self) -> None:
-        self._mutex = threading.RLock()
-        self._attached = list(self._observers)  # changed by the thread that delivers alone
-
-    def add(self, observer: Observer) -> Callable[[], None]:
-        """Deliver all events to *observer* from now on; return a function that ends that.
-
-        Raises:
-            ConfigError: it is not an `Observer`.
-        """
-        observer_: Any = observer
-        if not isinstance(observer_, Observer):
-            raise ConfigError(
-                "an observer is an object of a subclass of interlock.observe.Observer, "
-                f"not {observer_!r}"
-            )
-        with self._mutex:
-            self._choose(*self._observers, observer)
-        self._box.put_now(partial(self._attach, observer))
-        return partial(self._remove, observer)
-
-    def _remove(self, observer: Observer) -> None:
-        with self._mutex:
-            others = [each for each in self._observers if each is not observer]
-            if len(others) == len(self._observers):
-                return
-            self._choose(*others)
-        self._box.put_now(partial(self._detach, observer))
-
-    def _choose(self, *observers: Observer) -> None:
-        """Deliver to *observers*, and tell the hot path whether they want each use of a lock."""
-        self._observers = observers
-        self._box.frequent = self._events.observed = any(
-            getattr(type(each), name) is not getattr(Observer, name)
-            for each in observers
-            for name in FREQUENT
-        )
-
-    def _put(self, event: Event) -> None:
-        if self._observers:
-            self._box.put_now(event)
-        self._log.put_now(event)
 
     def _attach(self, observer: Observer) -> None:
         self._attached.append(observer)
@@ -230,19 +199,12 @@ class Observers:
             self._failed.add(what)
 
     def close(self) -> None:
-        """Deliver the remaining events, and forget the observers."""
+        """Forget the observers; wait a moment until all is delivered and logged."""
         for observer in self._observers:
             self._remove(observer)
         until = clock.now() + LAST_WAIT
-        for box in (self._box, self._log):
-            box.flush(until - clock.now())
-
-    def after_fork(self) -> None:
-        """Go on in a forked child, with the same observers; the parent delivers what is queued."""
-        self._begin()
-        self._box.begin()
-        self._log.begin()
-
-
-def _log(event: Event) -> None:
-    _ = run_user("a handler of the log", partial(log_event, event))
+        self._ending = True
+        self._wakeup.set()
+        # The queue is empty before its last event is delivered, so the thread's end counts.
+        while (self._queue or self._only.locked() or calls(self)) and clock.now() < until:
+            time.sleep(0.002)

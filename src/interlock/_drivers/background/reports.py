@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock._core.insight.card import LOOK, CardWriter
 from interlock._core.model.effects import NEVER
+from interlock._core.model.foreign_text import safe
 from interlock._drivers.background.callbacks import call_user, outlived, resume
+from interlock._drivers.background.log import log_now
 from interlock._drivers.process import clock
 from interlock._drivers.process.identity import about_this_process, connection_name
 
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
 
 RETRY = 0.1
 """Seconds after which a report comes again that a busy lane did not take."""
+NO_CARD = (
+    "locks work, but operators see no card of this client, for want of rights: "
+    "`interlock doctor` prints the rights"
+)
+_FOLLOWS = {
+    "keys.refused": "waiters have no queue, so a release wakes them all",
+    "messages.refused": "releases are not announced to them, so waiters poll",
+}
 
 
 class Report(NamedTuple):
@@ -44,16 +53,7 @@ class Report(NamedTuple):
 
 
 class Reports:
-    """What one client reports.
-
-    Args:
-        session: the client's state.
-        topology: the servers.
-
-    Attributes:
-        card: composes the client's card.
-        due: when to report next.
-    """
+    """What one client reports; when the next report is *due*, and the upkeep is woken for it."""
 
     def __init__(self, session: Session, topology: Topology) -> None:
         self._session, self._events, self._topology = session, session.events, topology
@@ -86,6 +86,24 @@ class Reports:
             return self._compose(now)
         self.card.refused = True  # it would fail again and again
         return {}
+
+    def tell_refusals(self) -> None:
+        """Log, once for each event, what servers refused for want of a right, and no call fails for."""
+        for node in self._topology.nodes:
+            for event in list(node.refused):
+                refusal = node.refused.pop(event, None)  # two threads may look at a time
+                if refusal is not None:
+                    tell = partial(self._log_missing, event, refusal)
+                    call_user(self, "a handler of the log", tell)
+
+    def _log_missing(self, event: str, refusal: str) -> None:
+        """Log what follows from a right that is missing, with the line that gives it."""
+        from interlock.check import Requirements  # noqa: PLC0415 - few clients need it
+
+        sharded = self._session.publish == "SPUBLISH"
+        line = Requirements(options=self._session.options, sharded=sharded).acl_line()
+        text = f"{_FOLLOWS[event]} ({safe(refusal)}); this line of an ACL file permits it: {line}"
+        self._session.outside.note(event, text)
 
     def _compose(self, now: float) -> dict[Endpoint | None, Report]:
         slow: dict[Any, list[Hold]] = {}
@@ -120,13 +138,6 @@ class Reports:
             self.card.named = named
         elif getattr(written, "code", None) == "NOPERM":  # never try again
             self.card.refused = True
-            call_user(self, "a handler of the log", partial(_log_refusal, written))
-
-
-def _log_refusal(reply: Exception) -> None:
-    logging.getLogger("interlock").warning(
-        "locks work, but operators see no card of this client, for want of rights: "
-        "`interlock doctor` prints the rights",
-        # Not in the text: the reply speaks of rights that locks need, and would mislead.
-        extra={"event": "card.refused", "detail": str(reply)},
-    )
+            # What it says is not in the text: it speaks of rights that locks need, and would mislead.
+            tell = partial(log_now, "card.refused", NO_CARD, detail=str(written))
+            call_user(self, "a handler of the log", tell)

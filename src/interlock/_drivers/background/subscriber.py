@@ -25,7 +25,6 @@ from interlock._core.queue.places import COURTESY, REST
 from interlock._core.scripts.replies import news_of
 from interlock._core.scripts.source import question
 from interlock._drivers.background.callbacks import outlived
-from interlock._drivers.background.log import SILENT
 from interlock._links.connection import Connection
 from interlock._links.replies import error_code
 from interlock.errors import InterlockError, ServerUnavailableError
@@ -41,23 +40,14 @@ TICK = 0.5
 SILENCE = 3.0
 """Seconds without an answer after which the connection is given up."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+SILENT = 'it refuses PUBLISH in scripts, so waiters poll; with pubsub="off" they do so at once'
 
 
 class Subscriber:
-    """The listeners of one client.
-
-    Args:
-        session: the client's state.
-        topology: the client's servers.
-        timeout: seconds for connecting.
-
-    Attributes:
-        sharded: whether sharded channels are used.
-    """
+    """The listeners of one client."""
 
     def __init__(self, session: Session, topology: Topology, timeout: float) -> None:
         self.session, self.topology, self.timeout = session, topology, timeout
-        self.sharded = False
         self.reset()
 
     def reset(self) -> None:
@@ -104,7 +94,7 @@ class Listener:
         self._lines: dict[tuple[str, bool], Line] = {}
         self._connection: Connection | None = None
         self._only = threading.Lock()
-        self._closed = self._silent = False
+        self._silent = False
 
     def hear(self, line: Line) -> None:
         """Make sure that *line* is heard soon."""
@@ -120,7 +110,7 @@ class Listener:
         sent = False
         try:
             line.asked = True  # not later: the server's refusal may come at once
-            self._send("SSUBSCRIBE" if self._whole.sharded else "SUBSCRIBE", *line.channels)
+            self._send(self._word("SUBSCRIBE"), *line.channels)
             sent = True
         finally:
             if not sent:
@@ -132,6 +122,10 @@ class Listener:
             with suppress(InterlockError):  # the thread connects anew
                 connection.send(*words)
 
+    def _word(self, of_channels: str) -> str:
+        """Return the command for channels of the kind by which the client's scripts publish."""
+        return self._session.publish.replace("PUBLISH", of_channels)
+
     def _here(self) -> list[Line]:
         return list(dict.fromkeys(list(self._lines.values())))
 
@@ -139,14 +133,14 @@ class Listener:
         if not self._only.acquire(blocking=False):
             return
         self._pause = FIRST_PAUSE
-        while not (self._closed or self._whole.closed):
+        while not self._whole.closed:
             # The next connection may do better.
             with outlived("the thread that hears messages"), suppress(ServerUnavailableError):
                 self._listen()
             self._lost()
             if self.node not in self._whole.topology.nodes:
                 break
-            if not self._closed:
+            if not self._whole.closed:
                 time.sleep(self._pause)
                 self._pause = min(2 * self._pause, LONGEST_PAUSE)
                 _ = self._whole.topology.fetch()
@@ -156,28 +150,24 @@ class Listener:
         """Connect, and take messages until the connection is lost, or too long silent."""
         with closing(Connection(self.node, self._whole.timeout)) as connection:
             try:
-                asked = self._ask(connection)
+                self._ask(connection)
                 self._connection = connection  # not earlier: others subscribe by it
                 for line in self._here():
                     self._subscribe(line)
                 self._pause = FIRST_PAUSE
-                if asked:
-                    self._answered(connection.message(self._whole.timeout))
                 self._receive(connection)
             finally:
                 self._connection = None
 
-    def _ask(self, connection: Connection) -> bool:
-        """Have a script send a message, which nobody hears: perhaps none may; False without a line."""
-        publish = "SPUBLISH" if self._whole.sharded else "PUBLISH"
+    def _ask(self, connection: Connection) -> None:
+        """Have a script send a message, which nobody hears: perhaps none may."""
         lines = self._here()
-        if lines:
-            key = lines[0].lock.key
-            connection.send("EVAL", question(publish), 1, key, asking_channel(key), "")
-        return bool(lines)
-
-    def _answered(self, answer: object) -> None:
-        """Take the *answer* to what `_ask` has sent."""
+        if not lines:
+            return
+        key = lines[0].lock.key
+        script = question(self._session.publish)
+        connection.send("EVAL", script, 1, key, asking_channel(key), "")
+        answer: Any = connection.message(self._whole.timeout)
         code = error_code(str(answer)) if isinstance(answer, Exception) else ""
         self._silent = code == "FORBIDDEN"
         if self._silent:
@@ -193,7 +183,7 @@ class Listener:
 
     def _receive(self, connection: Connection) -> None:
         looked = heard = time.monotonic()
-        while not self._closed:
+        while not self._whole.closed:
             message: Any = connection.message(TICK)
             now = time.monotonic()
             if message is not None:
@@ -275,7 +265,7 @@ class Listener:
             # If the other one comes just now, it is deafened by the answer, and asks again.
             alone = [name for name, only in own if (name, not only) not in self._lines]
             if alone:  # without a channel it would end all
-                self._send("SUNSUBSCRIBE" if self._whole.sharded else "UNSUBSCRIBE", *alone)
+                self._send(self._word("UNSUBSCRIBE"), *alone)
             line.deafen()
             if moved:
                 line.look_all()
@@ -283,8 +273,7 @@ class Listener:
                 self._session.queues.rest(line)
 
     def close(self) -> None:
-        """End the connection and the thread."""
-        self._closed = True
+        """End the connection, by which the thread sees that it shall end, too."""
         connection = self._connection
         if connection is not None:
             connection.shutdown()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from interlock._core.model.effects import GRACE, NEVER, decoded
 from interlock._core.upkeep.session import Answers
 from interlock._drivers.background.callbacks import call_user, outlived
-from interlock._drivers.background.log import log_late
+from interlock._drivers.background.log import log_now
 from interlock._drivers.background.reports import Report
 from interlock._drivers.process import clock
 from interlock._drivers.process.lifecycle import start
@@ -43,15 +43,14 @@ PAUSE = 0.1
 """Seconds after which a closing client sends again what got no answer."""
 LEAST = 0.05
 """Seconds that a closing client gives a node at least."""
+LATE = (
+    "renewals came %.1f s late, because the process stood still; if a call keeps the interpreter "
+    "lock for so long, use a lease that is at least twice as long as the longest such call"
+)
 
 
 class Lane:
-    """A thread and the connections for the batches of one node; a slot that has moved is followed.
-
-    Args:
-        upkeep: the client's.
-        timeout: seconds for a reply.
-    """
+    """A thread and the connections for the batches of one node; a slot that has moved is followed."""
 
     def __init__(self, upkeep: Upkeep, timeout: float) -> None:
         self._upkeep, self._timeout = upkeep, timeout
@@ -101,18 +100,9 @@ class Lane:
 
 
 class Upkeep:
-    """Does what is due for *session*, whenever its *inbox* has something or it is time.
-
-    Args:
-        session: the client's state.
-        inbox: what `Session.wake` fills.
-        topology: the client's servers.
-        timeout: seconds for a reply.
-        reports: what it sends for operators.
-        tell_refusals: logs which rights servers have missed.
+    """Does what is due for *session*, whenever its inbox has something or it is time.
 
     Attributes:
-        session, topology, reports: as given.
         beside: objects that stay alive as long as the thread.
         end_idle: closes connections that nobody uses if it is time, and returns when it is next.
     """
@@ -124,10 +114,9 @@ class Upkeep:
         topology: Topology,
         timeout: float,
         reports: Reports,
-        tell_refusals: Callable[[], object],
     ) -> None:
         self.session, self._inbox, self.topology = session, inbox, topology
-        self._timeout, self.reports, self._tell_refusals = timeout, reports, tell_refusals
+        self._timeout, self.reports = timeout, reports
         self.beside: object = None
         self.end_idle: Callable[[float], float] = lambda _: NEVER
         self.reset()
@@ -195,11 +184,12 @@ class Upkeep:
         if seconds > session.watchdog.period and any(
             hold.renewed and hold.entries for hold in list(session.live)
         ):
-            call_user(self, "a handler of the log", partial(log_late, seconds))
+            tell = partial(log_now, "renewal.late", LATE, seconds, seconds=seconds)
+            call_user(self, "a handler of the log", tell)
 
     def _turn(self) -> float:
         session, now = self.session, self.session.clock()
-        self._tell_refusals()
+        self.reports.tell_refusals()
         due, reports = self._by_node(session.turn(now)), self.reports.turn(now)
         for node in due.keys() | reports.keys():
             errands, report = due.get(node, []), reports.get(node, Report())

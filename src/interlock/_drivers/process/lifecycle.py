@@ -98,11 +98,9 @@ def owner_ended(reference: object) -> None:
 
 
 def dropped(driver: ConnectedDriver, name: str) -> None:
-    """Start a thread that ends a client and warns that nobody has closed it.
+    """Start a thread that ends the client *name* and warns that nobody has closed it.
 
-    Args:
-        driver: the client's driver. Its finalizer calls this, in any thread.
-        name: the client's name in the warning.
+    The finalizer of its *driver* calls this, in any thread.
     """
     if driver.ending.over or not driver.started:
         return
@@ -112,7 +110,7 @@ def dropped(driver: ConnectedDriver, name: str) -> None:
     def end() -> None:
         rest = f"; it held {held}, which nothing protects any more" if held else ""
         try:
-            driver.end_dropped()
+            driver.end()
         except ServerUnavailableError:
             rest += "; what it held ends with its lease"
         message = f"unclosed {name}: call close(), or use it in a with statement{rest}"

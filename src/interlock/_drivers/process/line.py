@@ -8,7 +8,7 @@ ours may be in between, `note_line` searches, which takes 4,000 instructions in 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from interlock._core.model.hold import is_ours
 from interlock._misuse import caller_frame
@@ -16,13 +16,7 @@ from interlock._misuse import caller_frame
 if TYPE_CHECKING:
     from types import FrameType
 
-    from interlock._core.model.hold import Line
-
-
-class Noting(Protocol):
-    """A hold."""
-
-    line: Line | None
+    from interlock._core.model.hold import Hold, Line
 
 
 def line_in_python(frame: FrameType, name: str, /) -> Line:
@@ -35,7 +29,7 @@ with suppress(ImportError):  # there was no compiler, or the C part is older tha
     from interlock._links._exchange import line as line_of
 
 
-def note_line(hold: Noting, above: int) -> None:
+def note_line(hold: Hold, above: int) -> None:
     """Note in *hold*, which was just acquired, and in its members, where the user's code did that.
 
     A re-entry changes nothing. The search begins with the frame *above* frames above this one.

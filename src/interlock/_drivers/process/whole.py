@@ -49,7 +49,7 @@ def give_up(step: Step[Any]) -> None:
     """Leave nothing behind of *step*, though a second signal may come."""
     try:
         step.give_up()
-    except BaseException:  # noqa: BLE001 - the first one goes on
+    finally:
         step.give_up()
 
 

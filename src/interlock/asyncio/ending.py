@@ -1,9 +1,7 @@
-"""What a face does when something fails, over any driver that is awaited.
+"""What the face does when something fails.
 
 If the release at the end of a block fails, the body's own exception goes on, and is told. If no
-server answers, a decorated call may go on. Each rule stands here once. The faces call it.
-
-tools/make_sync.py makes `blocking` from this file.
+server answers, a decorated call may go on. Each rule stands here once.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock._core.model.effects import GRACE
-from interlock._drivers.background.log import log_unreachable
+from interlock._drivers.background.log import log_now
 from interlock._drivers.process.line import note_line
 from interlock._traceback import shorten
 from interlock.errors import InterlockError, ServerUnavailableError
@@ -95,7 +93,7 @@ async def inside(
             begun = True
             if hold is None:
                 return otherwise
-            note_line(hold._hold, 1)  # noqa: SLF001 - one package
+            note_line(hold._hold, 1)
             return await body()
     except ServerUnavailableError as error:
         if begun or not _goes_on(error, name, if_unreachable):
@@ -107,5 +105,7 @@ def _goes_on(error: ServerUnavailableError, name: str, if_unreachable: str) -> b
     """Log, and return whether a call goes on in spite of *error*: not if a right is missing."""
     if if_unreachable == "raise" or not (error.code is None or error.transient):
         return False
-    log_unreachable(name, if_unreachable, error)
+    done = "runs without it" if if_unreachable == "run" else "is skipped"
+    text = "no server answers for lock %r, so the call %s: %s"
+    log_now("call.unreachable", text, name, done, error, lock_name=name, choice=if_unreachable)
     return True
