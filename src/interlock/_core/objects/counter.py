@@ -55,7 +55,6 @@ class _Form(Form):
     def of(self, hold: Any) -> Eval[Any]:
         call: Any = Spliced()
         call.script, call.form, call.hold = self.script, self, hold
-        call.replication = None
         call.more, request = hold.request
         call.packed = f"{self.head}{request}{self.middle}{hold.packed}{self.tail}".encode()
         return call  # type: ignore[no-any-return]
