@@ -36,7 +36,8 @@ GIVING_UP = 200
 NAME, QUEUE = "the name", "interlock_queue:{the name}"
 SIDES_QUEUE, FAIR_QUEUE = "interlock_rw_queue:{the name}", "redisson_lock_queue:{the name}"
 SPARED = {
-    dis.opmap[name] for name in ("RETURN_VALUE", "PUSH_EXC_INFO", "COPY", "POP_EXCEPT", "RERAISE")
+    dis.opmap[name]
+    for name in ("NOP", "RETURN_VALUE", "PUSH_EXC_INFO", "COPY", "POP_EXCEPT", "RERAISE")
 }
 """Opcodes before which Python handles no signal. An error there would upset what ``raise`` raises."""
 
