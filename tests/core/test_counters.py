@@ -110,14 +110,14 @@ def test_an_answer_that_comes_while_its_client_closes(
     assert kit.client.lock("lock").acquire()
     step = kit.semaphore().acquire(1, 0.0)
     call: Any = step.begin()
-    answer = call.script.decode(kit.driver.eval(call))
-    ended: Any = kit.driver._upkeep._by_node
+    answer = call.script.decode(kit.driver.perform_effect(call))
+    ended: Any = kit.session.releases
 
-    def by_node(work: Any) -> Any:
+    def releases(dead: Any, now: float) -> Any:
         _ = step.done(answer)
-        return ended(work)
+        return ended(dead, now)
 
-    monkeypatch.setattr(kit.driver._upkeep, "_by_node", by_node)
+    monkeypatch.setattr(kit.session, "releases", releases)
     kit.client.close()
     assert not redis_client.exists("lock")
     assert redis_client.get("name") == b"4"
