@@ -61,7 +61,7 @@ async def test_an_unknown_script_is_told_once(stage: Stage, proxy: FaultProxy) -
         (scripts.ACQUIRE, lock.acquire, 1),
         (scripts.ACQUIRE, lock.acquire, 2),
         (scripts.RELEASE["PUBLISH"], lock.release, 1),
-        (scripts._QUERY, lock.locked, 1),
+        (scripts.QUERY, lock.locked, 1),
         (scripts.RELEASE["PUBLISH"], lock.release, 0),
     ):
         stage.redis.script_flush()
