@@ -49,7 +49,7 @@ class Kit:
         thread.start()
         wait_until(lambda: len(self.session.queues.places) > waits, PROMPT, "it waits")
         line = next(iter(self.session.lines.values()))
-        wait_until(lambda: line.ready, PROMPT, "it hears")
+        wait_until(lambda: line.heard, PROMPT, "it hears")
         time.sleep(0.05)
         return thread
 
@@ -111,13 +111,13 @@ def test_an_answer_that_comes_while_its_client_closes(
     step = kit.semaphore().acquire(1, 0.0)
     call: Any = step.begin()
     answer = call.script.decode(kit.driver.perform_effect(call))
-    ended: Any = kit.session.releases
+    ended: Any = kit.driver._upkeep._release
 
-    def releases(dead: Any, now: float) -> Any:
+    def release(*given: Any) -> Any:
         _ = step.done(answer)
-        return ended(dead, now)
+        return ended(*given)
 
-    monkeypatch.setattr(kit.session, "releases", releases)
+    monkeypatch.setattr(kit.driver._upkeep, "_release", release)
     kit.client.close()
     assert not redis_client.exists("lock")
     assert redis_client.get("name") == b"4"

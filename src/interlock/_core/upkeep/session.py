@@ -277,11 +277,9 @@ class Session:
             if hold.over is not None and hold not in self.garbage.dead and hold not in self.live:
                 self.queues.forget(hold)
         self.queues.turn(now)
-        return [*self.releases(self.garbage.due(now), now), *renewals]
-
-    def releases(self, dead: Sequence[Hold], now: float) -> list[Errand]:
-        """Return the errands that release *dead*."""
-        return [Errand(RELEASE, hold.lock.down(hold, 0), [hold], now) for hold in dead]
+        dead = self.garbage.due(now)
+        releases = [Errand(RELEASE, hold.lock.down(hold, 0), [hold], now) for hold in dead]
+        return [*releases, *renewals]
 
     def put_off(self, errands: Sequence[Errand], now: float) -> None:
         """Note that *errands* could not be sent."""

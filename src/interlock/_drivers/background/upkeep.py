@@ -252,12 +252,12 @@ class Upkeep:
         dead = list(self.session.garbage.dead)
         failed: dict[Hold, ServerUnavailableError] = {}
         while True:
-            releases = self.session.releases(dead, clock.now())
-            for errands in self._by_node(releases).values():
-                calls = [each.call for each in errands]
-                outcomes = _last(pool, calls, deadline)
-                for errand, outcome in zip(errands, outcomes, strict=True):
-                    hold = errand.holds[0]
+            by_node: dict[Endpoint | None, list[Hold]] = {}
+            for hold in dead:
+                by_node.setdefault(self.topology.owner(hold.lock.key), []).append(hold)
+            for holds in by_node.values():
+                calls = [hold.lock.down(hold, 0) for hold in holds]
+                for hold, outcome in zip(holds, _last(pool, calls, deadline), strict=True):
                     _ = failed.pop(hold, None)
                     if isinstance(outcome, ServerUnavailableError):
                         failed[hold] = outcome
