@@ -118,3 +118,21 @@ def test_a_full_server_throws_out_nobody_who_waits(
         fresh_server.execute("CONFIG", "SET", "maxmemory", 0)
         assert holder.barrier("barrier", 2).wait(PROMPT) == 1
         assert waiting[-1].result(PROMPT) == 0
+
+
+def test_two_threads_end_the_same_call(redis_url: str) -> None:
+    """A client that closes and the task that waits there may leave its owner at the same time."""
+
+    class Struck(dict[str, Any]):
+        """A table that another thread changes as soon as one has looked."""
+
+        def get(self, key: str, _: object = None) -> Any:
+            return self.pop(key, None)
+
+    with interlock.connect(redis_url) as client, client.lock("name") as hold:
+        owner = hold._hold.owner()
+        assert owner is not None
+        former, owner.table = owner.table, Struck(owner.table)
+        hold._hold.leave_owner()
+        assert not owner.table
+        owner.table = former

@@ -238,8 +238,9 @@ async def fuzz_pipeline(chance: random.Random, inputs: int) -> None:
         data = stream(chance)
         cut = chance.randrange(len(data) + 1)
         try:
-            pipeline.data_received(data[:cut])
-            pipeline.data_received(data[cut:])
+            for part in (data[:cut], data[cut:]):
+                pipeline.get_buffer(-1)[: len(part)] = part
+                pipeline.buffer_updated(len(part))
             pipeline.connection_lost(None)
         except Exception as error:
             raise FoundError(f"a pipeline and {data!r}: {error!r}") from error

@@ -24,7 +24,7 @@ USES: dict[str, Callable[[Connection, float], object]] = {
     "batch": lambda connection, seconds: connection.batch([_call()], seconds),
     "begin": lambda connection, seconds: connection.begin([_call()], seconds),
     "finish": lambda connection, seconds: connection.finish([_call()], seconds),
-    "ask": lambda connection, seconds: connection.ask([_call()], seconds),
+    "ask": lambda connection, seconds: connection.batch([_call()], seconds, asking=True),
     "message": lambda connection, seconds: connection.message(seconds),
     "exchange": lambda connection, seconds: connection.exchange([pack(("PING",))], seconds),
 }

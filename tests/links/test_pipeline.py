@@ -13,9 +13,10 @@ from tests.recorder import Recorder
 from tests.support.patience import let_others_run
 
 from interlock._links.endpoint import Endpoint
-from interlock._links.multiplexer import NodeMultiplexer
+from interlock._links.multiplexer import Multiplexer
 from interlock._links.pipeline import Pipeline
 from interlock._links.resp import ReplyError, pack
+from interlock._links.topology import topology_of
 from interlock._links.urls import open_url
 from interlock.errors import ServerUnavailableError
 from interlock.options import Options
@@ -38,6 +39,12 @@ async def pipeline(recorder: Recorder) -> Pipeline:
     return pipeline
 
 
+def receive(pipeline: Pipeline, data: bytes) -> None:
+    """Have *pipeline* receive *data*, as asyncio does."""
+    pipeline.get_buffer(-1)[: len(data)] = data
+    pipeline.buffer_updated(len(data))
+
+
 async def test_few_commands_are_written_together(pipeline: Pipeline, recorder: Recorder) -> None:
     """The first command leaves at once, and all others of a loop turn in one write.
 
@@ -48,8 +55,8 @@ async def test_few_commands_are_written_together(pipeline: Pipeline, recorder: R
     await let_others_run()
     assert recorder.writes == [b"one", b"twothree"]
 
-    pipeline.data_received(b":1\r\n:2\r\n:")
-    pipeline.data_received(b"3\r\n")
+    receive(pipeline, b":1\r\n:2\r\n:")
+    receive(pipeline, b"3\r\n")
     assert await asyncio.gather(*replies) == [1, 2, 3]
     pipeline.close()
 
@@ -63,7 +70,7 @@ async def test_many_commands_do_not_wait_for_the_end_of_the_turn(
     await let_others_run()
     assert recorder.writes == [b"0", b"1234", b"56789", b"abcde"]
 
-    pipeline.data_received(b":7\r\n" * 15)
+    receive(pipeline, b":7\r\n" * 15)
     assert await asyncio.gather(*replies) == [7] * 15
     _ = [pipeline.send(b"x") for _ in range(1000)]
     await let_others_run()
@@ -97,7 +104,7 @@ async def test_who_wants_to_know_first_is_told_first(pipeline: Pipeline) -> None
     waiting = asyncio.create_task(asyncio.wait_for(first, 10))
     await let_others_run()
     dropped.cancel()
-    pipeline.data_received(b":1\r\n:2\r\n-ERR no\r\n")
+    receive(pipeline, b":1\r\n:2\r\n-ERR no\r\n")
     assert told[0] == 1
     assert not waiting.done()
     assert await waiting == 1
@@ -126,8 +133,9 @@ async def test_a_ctrl_c_while_replies_are_read_ends_the_connection(pipeline: Pip
     struck = pipeline.send(b"x", strike_once)
     second = pipeline.send(b"two")
     with pytest.raises(KeyboardInterrupt):
-        pipeline.data_received(b":1\r\n:2\r\n")
+        receive(pipeline, b":1\r\n:2\r\n")
     assert told == [1]
+    receive(pipeline, b":3\r\n")
     for slot in (struck, second):
         with pytest.raises(ServerUnavailableError):
             await slot
@@ -143,8 +151,11 @@ def test_a_ctrl_c_before_replies_are_read_ends_the_connection(
     pipeline = loop.run_until_complete(Pipeline.open(Endpoint.from_url(redis_url), 60.0))
     slot = pipeline.send(pack(("PING",)))
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(pipeline, "data_received", strike)
+        patched.setattr(pipeline, "buffer_updated", strike)
         loop.run_forever()
+    late = pipeline.send(pack(("PING",)))  # it would get what was sent before
+    with pytest.raises(ServerUnavailableError):
+        loop.run_until_complete(late)
     with pytest.raises(ServerUnavailableError):
         loop.run_until_complete(slot)
     assert pipeline.dead
@@ -160,7 +171,7 @@ async def test_a_handler_that_cancels_a_task_ends_no_connection(pipeline: Pipeli
 
     cancelled = pipeline.send(b"x", cancel)
     another = pipeline.send(b"another")
-    pipeline.data_received(b":1\r\n:2\r\n")
+    receive(pipeline, b":1\r\n:2\r\n")
     assert await another == 2
     assert not pipeline.dead
     with pytest.raises(asyncio.CancelledError):
@@ -178,9 +189,45 @@ async def test_a_ctrl_c_while_a_command_is_sent_ends_the_connection(
         for _ in range(9):
             _ = pipeline.send(b"many")
     with pytest.raises(ServerUnavailableError):
-        await first
-    with pytest.raises(ServerUnavailableError):
         _ = pipeline.send(b"another")
+    with pytest.raises(ServerUnavailableError):
+        await first
+
+
+async def test_a_ctrl_c_while_waiters_are_told_leaves_none_behind() -> None:
+    """The loop goes on with the others when it reports the end of the connection."""
+    pipeline = Pipeline(Endpoint.from_url("redis://localhost:1"), 60.0)
+    pipeline.connection_made(Recorder())
+    slots = [pipeline.send(b"x") for _ in range(3)]
+    failing = pipeline._fail
+
+    def struck(slot: asyncio.Future[object], why: str) -> None:
+        pipeline._fail = failing  # type: ignore[method-assign]
+        raise KeyboardInterrupt
+
+    pipeline._fail = struck  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        pipeline.close()
+    pipeline.connection_lost(None)
+    for slot in slots:
+        with pytest.raises(ServerUnavailableError, match="the client closed it"):
+            await slot
+
+
+async def test_a_ctrl_c_leaves_the_rest_to_the_timer(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody sends anything more, and no reply comes."""
+    pipeline = Pipeline(Endpoint.from_url("redis://localhost:1"), 0.05)
+    pipeline.connection_made(recorder)
+    first = pipeline.send(b"one")
+    monkeypatch.setattr(pipeline, "_write", strike)
+    with pytest.raises(KeyboardInterrupt):
+        _ = pipeline.send(b"two")
+        pipeline._flush()
+    async with asyncio.timeout(30):
+        with pytest.raises(ServerUnavailableError):
+            await first
 
 
 def _eager(
@@ -214,13 +261,13 @@ async def test_an_eager_task_that_cannot_connect_is_forgotten(
     monkeypatch.setattr(Pipeline, "open", refuse)
     endpoint = open_url("redis://localhost:1", Options())[0]
     assert isinstance(endpoint, Endpoint)
-    node = NodeMultiplexer(endpoint, 60.0)
+    whole = Multiplexer(topology_of(endpoint), 60.0)
     loop = asyncio.get_running_loop()
     loop.set_task_factory(_eager)
     try:
         for _ in range(2):
             with pytest.raises(ServerUnavailableError):
-                await node.connected(60.0)
+                await whole.connected(endpoint, 60.0)
     finally:
         loop.set_task_factory(None)
     assert tried == 2

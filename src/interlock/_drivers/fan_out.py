@@ -2,7 +2,8 @@
 
 A server without an idle connection is asked by a thread of its own. So a server that is down delays
 no other. If some replies decide, the others need not come: then threads read those for a moment, and
-give their connections back. A connection whose reply is later still is closed.
+give their connections back. A connection whose reply is later still is closed. A thread that has
+sent its calls by itself has all their time.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ class _Group:
         if self.left:  # that it is late says nothing of other connections
             self.pool.discard(connection)
         else:
-            self.pool.failed(connection, error)
+            self.pool.take_back(connection)
 
 
 def ask(questions: Sequence[Question], enough: Enough | None = None) -> list[object]:

@@ -1,4 +1,4 @@
-/* Sending to a server and receiving from it on a blocking socket, without the interpreter lock.
+/* Sending to a server and receiving from it, without the interpreter lock.
 
 And what the hot path asks for most often: the clock, what the calling thread keeps, and who owns its
 holds.
@@ -9,18 +9,14 @@ between the two there is nothing to interpret.
 
 Rules:
 
-* One system call both waits and reads, because the socket has SO_RCVTIMEO and SO_SNDTIMEO.
-  A signal ends such a call early, and the next one would wait as long again. So from the first
-  signal on poll() waits, for what is left of the time.
+* poll() waits, for what is left of the time: a signal does not prolong it.
 * `parse_all` reads any replies of RESP2, and keeps nothing between two calls. So threads, signal
   handlers and finalizers may call it at any time.
 * Threads share nothing here. References are borrowed only from arguments that cannot change: bytes, texts, numbers, tuples.
-* The errors are those of `ask_in_python` in exchange.py.
-  Signals are handled as PEP 475 says.
+* The errors are those of `ask_in_python` in exchange.py. Signals are handled as PEP 475 says.
 * `ask` reads the replies that locks get nearly always: nil, a number, or a list without an error.
   They must be whole and alone. Of all others it returns the bytes, for the parser, and of what comes
   without a question, which may be the middle of a reply.
-* `packed` makes a command of texts and small numbers. It leaves all else to Python.
 * What `whole` returns calls one function, and another one if that fails. No signal handler runs in
   between: handlers run only while Python code runs.
 */
@@ -90,49 +86,32 @@ static ssize_t
 transfer(int fd, const char *data, Py_ssize_t size, char *reply, double seconds)
 {
     double deadline = now() + seconds;
-    Py_ssize_t sent = 0;
     ssize_t done;
-    int struck = 0, problem;
+    int problem;
 
     for (;;) {
         Py_BEGIN_ALLOW_THREADS
-        done = 0;
-        if (struck)
-            done = wait_for(fd, sent < size ? POLLOUT : POLLIN, deadline);
-        if (done == 0 && sent < size) {
-            done = send(fd, data + sent, size - sent, struck ? MSG_DONTWAIT : 0);
-            if (done > 0)
-                sent += done;
+        for (done = 0; size > 0 && done >= 0; data += done, size -= done) {
+            done = send(fd, data, size, MSG_DONTWAIT);
+            if (done < 0 && errno == EAGAIN)
+                done = wait_for(fd, POLLOUT, deadline);
+            if (done < 0)
+                break;
         }
-        if (done >= 0 && sent == size)
-            done = recv(fd, reply, CHUNK, struck ? MSG_DONTWAIT : 0);
+        if (done >= 0 && (done = wait_for(fd, POLLIN, deadline)) == 0)
+            done = recv(fd, reply, CHUNK, MSG_DONTWAIT);
         problem = errno;
         Py_END_ALLOW_THREADS
-        if (done >= 0 && sent == size)
+        if (done >= 0)
             return done;
-        if (done < 0 && problem == EAGAIN && struck && now() < deadline)
-            continue; /* it was ready for writing only, or somebody else was faster */
-        if (done < 0 && problem != EINTR) {
+        if (problem != EINTR) {
             errno = problem;
             PyErr_SetFromErrno(PyExc_OSError);
             return -1;
         }
-        /* A signal, which may also have ended a send in the middle. */
-        struck = 1;
         if (PyErr_CheckSignals() < 0)
             return -1;
     }
-}
-
-/* Return what *method* returns, a small number, or -1, perhaps with an exception set. */
-static int
-number_from(PyObject *method)
-{
-    PyObject *answer = PyObject_CallNoArgs(method);
-    long number = answer == NULL ? -1 : PyLong_AsLong(answer);
-
-    Py_XDECREF(answer);
-    return (int)number;
 }
 
 /* Read a number and the end of its line; return where that ends, NULL if there is none. */
@@ -174,17 +153,6 @@ put(PyObject *list, PyObject *value)
     return good;
 }
 
-/* Return an instance of *error* for the server's line. */
-static PyObject *
-error_of(const char *text, Py_ssize_t size, PyObject *error)
-{
-    PyObject *line = PyUnicode_DecodeUTF8(text, size, "replace");
-    PyObject *value = line == NULL ? NULL : PyObject_CallFunctionObjArgs(error, line, NULL);
-
-    Py_XDECREF(line);
-    return value;
-}
-
 /* Return the reply that begins at *at*, and move *at* to its end.
 
    NULL without an exception means that it is not whole, and *missing* says how many bytes are missing
@@ -193,7 +161,7 @@ static PyObject *
 reply_at(const char **at, const char *end, PyObject *error, int depth, Py_ssize_t *missing)
 {
     const char *begin = *at, *line;
-    PyObject *values;
+    PyObject *values, *text;
     long long count;
 
     *missing = begin < end ? -1 : 1;
@@ -210,7 +178,14 @@ reply_at(const char **at, const char *end, PyObject *error, int depth, Py_ssize_
         return PyBytes_FromStringAndSize(begin + 1, line - begin - 3);
     if (*begin == '-') {
         *missing = 0;
-        return error == NULL ? NULL : error_of(begin + 1, line - begin - 3, error);
+        if (error == NULL)
+            return NULL;
+        text = PyUnicode_DecodeUTF8(begin + 1, line - begin - 3, "replace");
+        if (text == NULL)
+            return NULL;
+        values = PyObject_CallFunctionObjArgs(error, text, NULL);
+        Py_DECREF(text);
+        return values;
     }
     if (digits(begin + 1, line, &count) != line
         || (*begin != ':' && (count < -1 || count > LONGEST)))
@@ -348,6 +323,7 @@ static PyObject *
 ask(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
     char *data, reply[CHUNK];
+    PyObject *number;
     Py_ssize_t size;
     ssize_t received;
     double seconds;
@@ -359,7 +335,9 @@ ask(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
     if ((seconds == -1.0 && PyErr_Occurred())
         || PyBytes_AsStringAndSize(args[1], &data, &size) < 0)
         return NULL;
-    fd = number_from(args[0]);
+    number = PyObject_CallNoArgs(args[0]);
+    fd = number == NULL ? -1 : (int)PyLong_AsLong(number);
+    Py_XDECREF(number);
     if (fd < 0 && !PyErr_Occurred()) {
         errno = EBADF; /* it is closed */
         PyErr_SetFromErrno(PyExc_OSError);
@@ -496,24 +474,6 @@ slow:
     return PyErr_Occurred() ? NULL : PyObject_CallNoArgs(args[SLOW]);
 }
 
-/* Return the code of a frame, and the byte of it that runs: (frame, "f_lasti"). By attributes this
-   would take a hundredth of an acquire and a release longer. */
-static PyObject *
-line(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
-{
-    PyObject *code, *instruction, *both;
-
-    if (!takes(nargs, 2, "(frame, \"f_lasti\")"))
-        return NULL;
-    if ((instruction = PyObject_GetAttr(args[0], args[1])) == NULL)
-        return NULL; /* it is no frame */
-    code = (PyObject *)PyFrame_GetCode((PyFrameObject *)args[0]);
-    both = PyTuple_Pack(2, code, instruction);
-    Py_DECREF(code);
-    Py_DECREF(instruction);
-    return both;
-}
-
 #define MAX_UNDO 10 /* as in whole.py */
 
 /* Call the first of *both*, and if that raises the second one with the same arguments. */
@@ -561,8 +521,6 @@ static PyMethodDef methods[] = {
     {"whole", whole, METH_VARARGS, "Return a function that undoes what it calls if that raises."},
     {"owner_of_flow", (PyCFunction)(void (*)(void))owner_of_flow, METH_FASTCALL,
      "Return the owner that stands for what runs in this thread."},
-    {"line", (PyCFunction)(void (*)(void))line, METH_FASTCALL,
-     "Return the code of a frame, and the byte of it that runs."},
     {"ask", (PyCFunction)(void (*)(void))ask, METH_FASTCALL,
      "Send bytes; return the reply if it is nil or numbers, else what comes first of it."},
     {"packed", packed, METH_O, "Return a command of texts and numbers as bytes, or None."},

@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from types import CodeType, FrameType
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
@@ -7,7 +6,6 @@ _T = TypeVar("_T")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 def whole(call: _F, undo: Callable[..., object], /) -> _F: ...
-def line(frame: FrameType, name: str, /) -> tuple[CodeType, int]: ...
 def ask(
     fileno: Callable[[], int], data: bytes, seconds: float, /
 ) -> int | list[int] | bytes | None: ...

@@ -11,6 +11,8 @@ Rules:
   written when they are as many as the server still has to answer, or when the turn ends. A turn in
   which many tasks run is long, and the server should work meanwhile.
 * If no answer comes for a command time-out, the connection is closed. Every slot gets an error.
+* A Ctrl-C may strike at any line. Afterwards bytes, slots and replies may not belong together any
+  more: then the next step ends the connection, or its timer does.
 
 A thread connects and logs in; then its socket is given to this protocol.
 """
@@ -21,28 +23,32 @@ import asyncio
 from collections import deque
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from interlock._core.model.foreign_text import safe
 from interlock._links.dialling import in_thread
+from interlock._links.exchange import CHUNK
 from interlock._links.replies import FULL, TOO_MANY, error_code, left, maybe_tls, refusal
-from interlock._links.resp import Attempt, Replies, ReplyError, pack, pack_evalsha
+from interlock._links.resp import Replies, ReplyError, again, pack_evalsha
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from interlock._core.model.effects import Eval
     from interlock._links.dialled import Cipher, Dialled
     from interlock._links.endpoint import Endpoint
+    from interlock._links.login import Login
 
     Then = Callable[[object], None]
 
 FEW = 4
 """Fewer commands than this are not worth a write while the server has something to do."""
+PAUSE = 0.01
+"""Seconds between two looks whether the last commands are answered."""
 
 
-class Pipeline(asyncio.Protocol):
+class Pipeline(asyncio.BufferedProtocol):
     """An auto-pipelined connection; make it by `open`.
 
     Args:
@@ -50,7 +56,6 @@ class Pipeline(asyncio.Protocol):
         timeout: seconds without an answer after which it is dead.
 
     Attributes:
-        served: as in `Endpoint`.
         dead: True when nothing can be sent any more.
     """
 
@@ -58,9 +63,11 @@ class Pipeline(asyncio.Protocol):
         self._endpoint = endpoint
         self.where = endpoint.where
         self.dead = self._ended = False
-        self.served = endpoint.served
         self._why = ""
-        self._last: asyncio.Future[object] | None = None
+        # What is received. A reply never begins with 0: that is there unless a Ctrl-C came before
+        # all was taken.
+        self._buffer = memoryview(bytearray(CHUNK))
+        self._sending = False
         self._timeout = timeout
         self._loop = asyncio.get_running_loop()
         self._slots: deque[tuple[asyncio.Future[object], Then | None]] = deque()
@@ -71,18 +78,14 @@ class Pipeline(asyncio.Protocol):
         self._inner: Dialled | None = None
         self._cipher: Cipher | None = None
         self._login = endpoint.login
-        self._version = self._logging_in = 0
+        self._version = 0
         self._transport: asyncio.Transport
         self._write: Callable[[bytes], object]
         self._read: Callable[[bytes], list[object]]
 
     @classmethod
     async def open(cls, endpoint: Endpoint, timeout: float) -> Pipeline:
-        """Connect to *endpoint*.
-
-        Raises:
-            ServerUnavailableError: no connection within about *timeout* seconds.
-        """
+        """Connect to *endpoint* within about *timeout* seconds, or raise ServerUnavailableError."""
         self = cls(endpoint, timeout)
         self._inner = inner = await in_thread(partial(endpoint.connect, timeout, for_loop=True))
         self._version, self._cipher, connected = inner.login_version, inner.cipher, inner.sock
@@ -97,25 +100,6 @@ class Pipeline(asyncio.Protocol):
             self._login.follow(self)
         return self
 
-    def _guard_reads(self, transport: Any) -> None:
-        """Close the connection if a Ctrl-C strikes while asyncio reads from it.
-
-        asyncio reads before it calls `data_received`, and then drops what it has read. Each later
-        reply would be another's.
-        """
-        read = getattr(transport, "_read_ready_cb", None)
-        if read is None:
-            return  # another kind of loop
-
-        def guarded() -> None:
-            try:
-                read()
-            except BaseException:
-                self._die("it was interrupted while replies were read")
-                raise
-
-        transport._read_ready_cb = guarded  # noqa: SLF001
-
     def log_in_anew(self) -> None:
         """Log in with the newest credentials, unless this connection did; from any thread."""
         with suppress(RuntimeError):  # the loop is closed, and the connection with it
@@ -123,28 +107,21 @@ class Pipeline(asyncio.Protocol):
 
     def _log_in_anew(self) -> None:
         login = self._login
-        if self.dead or login is None or self._version == login.version or self._logging_in:
-            return
-        self._logging_in = login.version
-        self.send(login.command()).add_done_callback(self._logged_in)
+        if not self.dead and login is not None and self._version != login.version:
+            answered = partial(self._logged_in, login, login.version)
+            self.send(login.command()).add_done_callback(answered)
 
-    def _logged_in(self, slot: asyncio.Future[object]) -> None:
-        version, self._logging_in = self._logging_in, 0
-        if slot.exception() is not None or self._login is None:
-            return
-        reply = slot.result()
+    def _logged_in(self, login: Login, version: int, slot: asyncio.Future[object]) -> None:
+        reply = slot.exception() or slot.result()
         if isinstance(reply, ReplyError):
-            self._login.refused(refusal(str(reply), None, self.where))
-        else:
+            login.refused(refusal(str(reply), None, self.where))
+        elif not isinstance(reply, BaseException):
             self._version = version
 
     async def eval(self, call: Eval[object], seconds: float) -> object:
         """Run *call*, which replicas need not confirm; return its reply.
 
-        Args:
-            call: the script.
-            seconds: how long to wait for the reply, if that is less than the connection's
-                time-out.
+        Wait for at most *seconds*, if that is less than the connection's time-out.
 
         Raises:
             InterlockError: the meaning of the server's error, or ServerUnavailableError if there
@@ -158,40 +135,32 @@ class Pipeline(asyncio.Protocol):
     async def judged(self, call: Eval[object], reply: object, seconds: float) -> object:
         """Return the outcome of *call* after its *reply*, or after the error in place of a reply.
 
-        *call* may be sent again, as `Attempt` tells. Errors as `eval`.
+        *call* may be sent `again`. Errors as `eval`.
         """
         if isinstance(reply, ServerUnavailableError):
             raise reply
-        attempt = Attempt(call, self._endpoint.refused)
-        while (again := attempt.again(reply)) is not None:
-            reply = await self._within(seconds, self.send(again))
+        current, refused = call, self._endpoint.refused
+        while (more := again(current, reply, refused)) is not None:
+            current = more
+            reply = await self._within(seconds, self.send(pack_evalsha(more)))
         if isinstance(reply, ReplyError):
             moves = self._endpoint.moves
-            error = refusal(str(reply), call, self.where, moves=moves, served=self.served)
+            error = refusal(str(reply), call, self.where, moves=moves, served=self._endpoint.served)
             if left(error):
                 self._die("its server is a replica now")
             raise error
         return reply
 
     async def finish(self) -> None:
-        """Refuse new commands, and wait until those that were sent are answered.
+        """Refuse new commands, and wait until those that were sent are answered or have failed.
 
         It may be repeated.
-
-        Raises:
-            ServerUnavailableError: no reply within the connection's time-out.
         """
-        if not self.dead:
-            if self._slots:
-                self._last = self.send(pack(("PING",)))
-            self._flush()
-            self.dead = True
-        if self._last is not None:
-            # Not awaited directly: a cancellation here must not cancel it.
-            answered, _ = await asyncio.wait({self._last}, timeout=self._timeout)
-            if not answered:
-                self._die(f"no reply in {self._timeout:.3g} s")
-            _ = self._last.result()
+        self._flush()
+        self.dead = True
+        # A slot that was left is done before its answer comes. The timer ends what lasts too long.
+        while self._slots:  # noqa: ASYNC110
+            await asyncio.sleep(PAUSE)
 
     def send(
         self, packed: bytes, then: Then | None = None, more: bool = False
@@ -207,66 +176,66 @@ class Pipeline(asyncio.Protocol):
         Raises:
             ServerUnavailableError: the connection is dead; nothing was sent.
         """
+        if self._sending:
+            self._check_whole()
         if self.dead:
             why = f": {self._why}" if self._why else ""
             message = f"lost the connection to {self.where}{why}"
             raise ServerUnavailableError(message, transient=True)
+        if self._check is None:
+            self._check = self._loop.call_later(self._timeout, self._check_alive, self._came)
+        self._sending = True
         slots, out = self._slots, self._out
         # Not by the loop's own method: that takes longer.
         slot: asyncio.Future[object] = asyncio.Future(loop=self._loop)
-        try:
-            under_way = len(slots)
-            slots.append((slot, then))
-            if under_way or more:
-                under_way -= len(out)
-                if not out:
-                    self._loop.call_soon(self._flush)
-                out.append(packed)
-                gathered = len(out)
-                if not more and (not under_way or (gathered >= FEW and gathered >= under_way)):
-                    self._flush()
-            else:
-                self._write(packed)
-        except BaseException:
-            # A Ctrl-C struck. Slots and commands may not match any more.
-            self._die("a command was interrupted while it was sent")
-            raise
-        if self._check is None:
-            self._check = self._loop.call_later(self._timeout, self._check_alive, self._came)
+        under_way = len(slots)
+        slots.append((slot, then))
+        if under_way or more:
+            under_way -= len(out)
+            if not out:
+                self._loop.call_soon(self._flush)
+            out.append(packed)
+            gathered = len(out)
+            self._sending = False
+            if not more and (not under_way or (gathered >= FEW and gathered >= under_way)):
+                self._flush()
+        else:
+            self._write(packed)
+            self._sending = False
         return slot
 
     def _within(self, seconds: float, slot: asyncio.Future[object]) -> asyncio.Future[object]:
         """Make *slot*, of a command sent just now, fail after *seconds*; return it."""
         if seconds < self._timeout:
             self._flush()  # the server's time begins here: a crowded loop is not its fault
-            timer = self._loop.call_later(
-                seconds, self._fail, [slot], f"no reply in {seconds:.3g} s"
-            )
+            timer = self._loop.call_later(seconds, self._fail, slot, f"no reply in {seconds:.3g} s")
             slot.add_done_callback(lambda _: timer.cancel())
         return slot
 
     def _flush(self) -> None:
-        try:
-            out, self._out = self._out, []
-            if out and not self._ended:
-                self._write(b"".join(out))
-        except BaseException:
-            # A Ctrl-C struck. Commands may never be written, and their replies would be others'.
-            self._die("commands were interrupted while they were sent")
-            raise
+        self._check_whole()
+        self._sending = True
+        out, self._out = self._out, []
+        if out and not self._ended:
+            self._write(b"".join(out))
+        self._sending = False
+
+    def _check_whole(self) -> None:
+        """End the connection if a Ctrl-C has struck: each later reply may be another's."""
+        if self._sending or self._buffer[0]:
+            self._die("it was interrupted")
 
     def _check_alive(self, answers_before: int) -> None:
-        self._check = None
-        if not self._slots:
-            return
-        if answers_before == self._came:
+        came = self._came
+        self._check = self._loop.call_later(self._timeout, self._check_alive, came)
+        if self._slots and answers_before == came:
             self._die(f"no reply in {self._timeout:g} s")
-        else:
-            self._check = self._loop.call_later(self._timeout, self._check_alive, self._came)
+        if not self._slots:
+            self._check.cancel()
+            self._check = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take what is written to."""
-        self._guard_reads(transport)
         self._transport = cast("asyncio.Transport", transport)
         self._write, self._read = write, read = self._transport.write, self._replies.read
         cipher = self._cipher
@@ -274,8 +243,16 @@ class Pipeline(asyncio.Protocol):
             self._write = lambda data: write(cipher.seal(data))
             self._read = lambda data: read(cipher.open(data))
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where to put what comes next."""
+        del sizehint
+        if self._sending or self._buffer[0]:
+            self._check_whole()
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Put each reply into the slot whose turn it is."""
+        data = self._buffer[:nbytes].tobytes()
         try:
             replies, slots = self._read(data), self._slots
             self._came += len(replies)
@@ -291,23 +268,22 @@ class Pipeline(asyncio.Protocol):
                 del slots[0]  # last: if a Ctrl-C strikes before, its waiter is told, too
             if self._replies.wrong:
                 self._die(f"it answered nonsense: {self._replies.wrong}")
-            if not self.served and any(not isinstance(reply, ReplyError) for reply in replies):
-                self.served = self._endpoint.served = True
+            if not self._endpoint.served and any(
+                not isinstance(reply, ReplyError) for reply in replies
+            ):
+                self._endpoint.served = True
         except IndexError as error:
             # It came before any question.
             full = error_code(safe(data.decode(errors="replace"))) == FULL
             self._die(TOO_MANY if full else f"it answered nonsense: {error}")
         except OSError as error:  # of TLS
             self.connection_lost(error)
-        except BaseException:
-            # A Ctrl-C struck. A reply may be lost, and each later one would be another's.
-            self._die("it was interrupted while replies were read")
-            raise
+        self._buffer[0] = 0
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Give every slot an error."""
         why = str(exc or "the server closed the connection")
-        if not self.served and self._cipher is None:
+        if not self._endpoint.served and self._cipher is None:
             why += maybe_tls(exc)
         self._die(why)
 
@@ -316,30 +292,25 @@ class Pipeline(asyncio.Protocol):
         self._die("the client closed it")
 
     def _die(self, why: str) -> None:
-        if self._ended:
-            return
+        """Close the connection and give every slot an error; it may be repeated."""
+        if not self._ended:
+            self._why = why
         self.dead = self._ended = True
-        self._why = why
+        self._transport.abort()  # first: the loop then calls `connection_lost`, and so this again
         if self._login is not None:
             self._login.leave(self)
+        while self._slots:
+            self._fail(self._slots[0][0], self._why)
+            del self._slots[0]
         if self._check is not None:
             self._check.cancel()
-        self._transport.abort()
-        slots, self._slots = self._slots, deque()
-        self._fail([slot for slot, _ in slots], why)
 
-    def _fail(self, slots: Sequence[asyncio.Future[object]], why: str) -> None:
-        """Tell those who still wait for *slots* that their replies do not come, and *why*."""
-        try:
-            for slot in slots:
-                # A signal handler may cancel its task at any line, as asyncio's own handler does.
-                with suppress(asyncio.InvalidStateError):
-                    slot.set_exception(
-                        ServerUnavailableError(
-                            f"lost the connection to {self.where}: {why}", sent=True, transient=True
-                        )
-                    )
-        except BaseException:
-            # A Ctrl-C struck. The others must be told, too, and nobody else knows of them.
-            _ = self._loop.call_soon(self._fail, slots, why)
-            raise
+    def _fail(self, slot: asyncio.Future[object], why: str) -> None:
+        """Tell who still waits for *slot* that its reply does not come, and *why*."""
+        # A signal handler may cancel its task at any line, as asyncio's own handler does.
+        with suppress(asyncio.InvalidStateError):
+            slot.set_exception(
+                ServerUnavailableError(
+                    f"lost the connection to {self.where}: {why}", sent=True, transient=True
+                )
+            )

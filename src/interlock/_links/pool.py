@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock._links.connection import Connection
-from interlock._links.replies import FULL, left
+from interlock._links.replies import returned
 from interlock._links.topology import LEAST, Route
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 
@@ -46,13 +46,12 @@ class NodePool:
 
     Attributes:
         limit: how many there may be.
-        name: what they are called in CLIENT LIST from their next batch on.
         named: whether the server has let the last one have its name.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self.name, self.named = "", True
+        self.named = True
         self.limit = endpoint.max_connections or MAX_CONNECTIONS
         self._idle: deque[Connection] = deque()
         # Weak: a connection that a Ctrl-C drops between two steps is no longer open, and nobody
@@ -66,7 +65,7 @@ class NodePool:
     def eval(self, call: Eval[object], timeout: float) -> object:
         """Run *call* on any connection; errors as `Connection.eval`, and ReplicationError."""
         if call.replication is not None:
-            return self.run(call, timeout)
+            return returned(*self.batch([call], timeout))
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -74,28 +73,14 @@ class NodePool:
         if connection is None:  # not above: its error would have that one in its story
             connection = self._take(timeout)
         try:
-            reply = connection.eval(call, timeout)
-        except BaseException as error:
-            self.failed(connection, error)
-            raise
-        self._idle.append(connection)
-        if self._waiting or self._closed:
-            self._given()
-        return reply
-
-    def run(
-        self, call: Eval[object], timeout: float, meanwhile: Look = None, *, asking: bool = False
-    ) -> object:
-        """Run *call* as `batch` does; errors as `eval`."""
-        [reply] = self.batch([call], timeout, meanwhile, asking=asking)
-        if isinstance(reply, InterlockError):
-            raise reply
-        return reply
+            return connection.eval(call, timeout)
+        finally:
+            self.take_back(connection)
 
     def idle(self) -> Connection | None:
         """Return a connection that can be written to at once, or None.
 
-        The caller must give it back by `take_back` or `failed`.
+        The caller must give it back by `take_back`.
         """
         try:
             return self._idle.pop()
@@ -104,13 +89,17 @@ class NodePool:
 
     def take_back(self, connection: Connection) -> None:
         """Take a connection back; one that still owes a reply is closed."""
-        connection.meanwhile = None
         if connection.owes:
             self.discard(connection)
-        else:
-            self._idle.append(connection)
-            if self._waiting or self._closed:
-                self._given()
+            if connection.lost:
+                # The idle ones were opened to the same server, and have most likely gone with it.
+                self._drop_idle()
+            return
+        self._idle.append(connection)
+        if self._closed:
+            self._drop_idle()
+        elif self._waiting:
+            self._wake()
 
     def end_idle(self) -> None:
         """Close what was not used since the last call of this, except for one connection."""
@@ -126,44 +115,37 @@ class NodePool:
         self,
         calls: Sequence[Eval[object]],
         timeout: float,
-        meanwhile: Look = None,
+        before: Look = None,
         *,
         asking: bool = False,
+        name: str = "",
     ) -> list[object]:
         """Run *calls* in one write; arguments and errors as `Connection.batch`.
 
         Args:
-            calls: the scripts; a single one if the node is just taking over its slot (*asking*).
+            calls: the scripts; a single one if *asking*.
             timeout: seconds to wait for a connection, and of silence after that.
-            meanwhile: called before they are sent, and then as `Connection.meanwhile`.
-            asking: whether the node is just taking over the slot.
+            before: called just before they are sent: its error keeps them from that.
+            asking: as for `Connection.batch`.
+            name: what the connection is called in CLIENT LIST from now on, if it is not empty.
         """
         connection = self._take(timeout)
         try:
-            if meanwhile is not None:
-                meanwhile()  # it was not called while connecting
-            if connection.name != self.name:
-                self.named = connection.call(self.name, timeout)
-            connection.meanwhile = meanwhile
-            run = connection.ask if asking else connection.batch
-            replies = run(calls, timeout)
-        except BaseException as error:
-            self.failed(connection, error)
-            raise
-        self.take_back(connection)
-        return replies
+            if name not in ("", connection.name):
+                self.named = connection.call(name, timeout)
+            if before is not None:
+                before()
+            return connection.batch(calls, timeout, asking=asking)
+        finally:
+            self.take_back(connection)
 
     def log_in_anew(self) -> None:
         """Log in anew on the idle connections that have older credentials."""
-        for _ in range(len(self._idle)):
-            try:
+        with suppress(IndexError):  # threads have taken the others
+            for _ in range(len(self._idle)):
                 connection = self._idle.popleft()
-            except IndexError:
-                return
-            if connection.log_in_anew():
+                connection.log_in_anew()
                 self.take_back(connection)
-            else:
-                self.discard(connection)
 
     def close(self, timeout: float) -> None:
         """Close the idle connections now, and each busy one when it comes back.
@@ -173,7 +155,8 @@ class NodePool:
         self._closed = True
         if self._endpoint.login is not None:
             self._endpoint.login.leave(self)
-        self._given()
+        self._drop_idle()
+        self._wake()
         deadline = time.monotonic() + timeout
         while (self._open or self._opening) and time.monotonic() < deadline:
             self._wait(deadline)
@@ -235,30 +218,12 @@ class NodePool:
         finally:
             self._opening.discard(place)
 
-    def _given(self) -> None:
-        """Pass a returned connection on, or close it when the pool is closed."""
-        if self._closed:
-            self._drop_idle()
-        self._wake()
-
     def _wake(self) -> None:
         """Wake the thread that has waited longest; all of them when the pool is closed."""
         with suppress(IndexError):
             self._waiting.popleft().release()
             while self._closed:
                 self._waiting.popleft().release()
-
-    def failed(self, connection: Connection, error: BaseException) -> None:
-        """Take back a connection whose command ended with *error*; after a signal it is closed."""
-        # A server without room for another client has closed this connection, and no other.
-        refused = isinstance(error, ServerUnavailableError) and error.code == FULL
-        if isinstance(error, InterlockError) and not (error.sent or left(error) or refused):
-            self.take_back(connection)
-            return
-        self.discard(connection)
-        if isinstance(error, ServerUnavailableError) and not refused:
-            # The idle ones were opened to the same server, and have most likely died with it.
-            self._drop_idle()
 
     def _drop_idle(self) -> None:
         while (connection := self.idle()) is not None:
@@ -281,6 +246,7 @@ class Pool:
         topology: the client's servers.
 
     Attributes:
+        name: what connections are called in CLIENT LIST from their next `batch` on.
         eval: runs a call on the node that serves its keys, within a number of seconds; errors as
             `NodePool.eval`. A redirection is followed.
     """
@@ -289,7 +255,7 @@ class Pool:
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
-        self._name = ""
+        self.name = ""
         self._pools: dict[Endpoint, NodePool] = {}
         self._closed = False
         self._idle_at = 0.0
@@ -306,41 +272,41 @@ class Pool:
             raise self._topology.silent(timeout) from None
 
     def batch(
-        self, calls: Sequence[Eval[object]], timeout: float, meanwhile: Look = None
+        self, calls: Sequence[Eval[object]], timeout: float, before: Look = None
     ) -> list[object]:
         """Run *calls*, which one node serves, in one write.
 
         Return each one's reply or `InterlockError`. If another node serves one by now, that is
-        followed. Arguments as `NodePool.batch`; an `InterlockError` that *meanwhile* raises is the
+        followed. Arguments as `NodePool.batch`; an `InterlockError` that *before* raises is the
         reply to all.
         """
         if not calls:
             return []
         try:
-            replies = self.serving(calls[0]).batch(calls, timeout, meanwhile)
+            replies = self.serving(calls[0]).batch(calls, timeout, before, name=self.name)
         except InterlockError as error:
             replies = [error] * len(calls)
         return [
-            self.outcome(call, reply, timeout, meanwhile)
+            self.outcome(call, reply, timeout, before)
             for call, reply in zip(calls, replies, strict=True)
         ]
 
     def outcome(
-        self, call: Eval[object], reply: object, timeout: float, meanwhile: Look = None
+        self, call: Eval[object], reply: object, timeout: float, before: Look = None
     ) -> object:
         """Return the final reply or `InterlockError`: in a cluster another node may serve *call*."""
-        if not isinstance(reply, ServerUnavailableError):
-            return reply
-        try:
-            return self._after(call, reply, timeout, meanwhile)
-        except InterlockError as error:
-            return error
-
-    def call(self, name: str) -> None:
-        """Have the connections shown as *name* in CLIENT LIST from the next batch on."""
-        self._name = name
-        for pool in self._pools.copy().values():
-            pool.name = name
+        route, deadline = Route(self._topology), time.monotonic() + timeout
+        while isinstance(reply, ServerUnavailableError):
+            try:
+                pool = self._at(route.next(reply))
+            except InterlockError as error:
+                return error
+            seconds = max(deadline - time.monotonic(), LEAST)
+            try:
+                [reply] = pool.batch([call], seconds, before, asking=route.asking)
+            except InterlockError as error:
+                reply = error
+        return reply
 
     @property
     def named(self) -> bool:
@@ -351,8 +317,8 @@ class Pool:
         try:
             return self.serving(call).eval(call, timeout)
         except ServerUnavailableError as error:
-            failure = error
-        return self._after(call, failure, timeout)
+            reply = self.outcome(call, error, timeout)
+        return returned(reply)
 
     def serving(self, call: Eval[object]) -> NodePool:
         """Return the pool to send *call* to first.
@@ -367,27 +333,6 @@ class Pool:
             raise self._topology.nobody(call.keys[0])
         return self._at(owner)
 
-    def _after(
-        self,
-        call: Eval[object],
-        failure: ServerUnavailableError,
-        timeout: float,
-        meanwhile: Look = None,
-    ) -> object:
-        """Go on with *call* after it ended with *failure* at the node that should serve it.
-
-        Raises:
-            InterlockError: as `eval`.
-        """
-        route, deadline = Route(self._topology), time.monotonic() + timeout
-        while True:
-            pool = self._at(route.next(failure))
-            seconds = max(deadline - time.monotonic(), LEAST)
-            try:
-                return pool.run(call, seconds, meanwhile, asking=route.asking)
-            except ServerUnavailableError as error:
-                failure = error
-
     def _at(self, node: Endpoint) -> NodePool:
         """Return the pool for *node*; with a new one, forget those of nodes that have left.
 
@@ -396,7 +341,6 @@ class Pool:
         pool = self._pools.get(node)
         if pool is None:
             pool = self._pools.setdefault(node, NodePool(node))
-            pool.name = self._name
             if self._closed:
                 pool.close(0)
             for former in set(self._pools) - {node, *self._topology.nodes}:

@@ -99,11 +99,9 @@ _MEANING = {
 
 
 class RedirectedError(ServerUnavailableError):
-    """Another node of the cluster serves this slot, or the keys that have moved already.
+    """Another node of the cluster, at `address`, serves this slot, or what has moved already of it.
 
     Attributes:
-        slot: the slot.
-        address: host and port.
         asking: whether that is so only for this one command (ASK).
     """
 
@@ -176,6 +174,16 @@ def refusal(
     return error
 
 
+def returned(outcome: object) -> object:
+    """Return *outcome*, a reply, or raise it if it is an error of ours."""
+    if isinstance(outcome, InterlockError):
+        try:
+            raise outcome
+        finally:
+            del outcome  # this frame and its error would keep each other alive
+    return outcome
+
+
 def left(error: object) -> bool:
     """Return whether *error* says that its connection leads to a former primary."""
     return isinstance(error, ServerUnavailableError) and error.code in ELSEWHERE and error.transient
@@ -195,13 +203,9 @@ def _unavailable(text: str, where: str) -> ServerUnavailableError:
 
 
 def unconnected(error: Exception, where: str, *, seen: bool, tls: bool) -> ServerUnavailableError:
-    """Return the error for a caller when no connection could be made.
+    """Return the error for a caller when `Dialled` raised *error*.
 
-    Args:
-        error: what `Dialled` raised.
-        where: the server's address.
-        seen: whether it could be reached before, so that trying again makes sense.
-        tls: whether TLS was wanted.
+    If the server was *seen* before, trying again makes sense.
     """
     if isinstance(error, ReplyError):
         return _unavailable(str(error), where)
@@ -223,21 +227,17 @@ def unconnected(error: Exception, where: str, *, seen: bool, tls: bool) -> Serve
     # A server that rejects our certificate may just hang up, and its message is lost on the way.
     # A server that does not speak TLS waits for the end of our first line.
     if of_tls or "certificate" in str(error).lower() or (tls and not seen and reached):
-        return _no_tls(where, why)
+        return ServerUnavailableError(
+            f"no TLS connection to {where}: {safe(why)}; check whether this port speaks TLS (if not,"
+            " use redis://), its certificate, ssl_ca_certs, and whether it wants a certificate of"
+            " yours (ssl_certfile, ssl_keyfile)",
+            code="TLS",
+        )
     return _not_connected(where, why if tls or seen else why + maybe_tls(error), seen=seen)
 
 
 def _not_connected(where: str, why: str, *, seen: bool) -> ServerUnavailableError:
     return ServerUnavailableError(f"cannot connect to {where}: {safe(why)}", transient=seen)
-
-
-def _no_tls(where: str, why: str) -> ServerUnavailableError:
-    return ServerUnavailableError(
-        f"no TLS connection to {where}: {safe(why)}; check whether this port speaks TLS (if not,"
-        " use redis://), its certificate, ssl_ca_certs, and whether it wants a certificate of yours"
-        " (ssl_certfile, ssl_keyfile)",
-        code="TLS",
-    )
 
 
 def maybe_tls(error: BaseException | None) -> str:
@@ -256,14 +256,9 @@ _HUNG_UP = (ConnectionResetError, BrokenPipeError, EOFError)
 
 @contextmanager
 def understood(where: str, close: Callable[[], object] | None = None) -> Generator[None]:
-    """Raise an error of ours if an answer of *where* does not have the shape that it must have.
+    """Raise ServerUnavailableError if an answer of *where* has not the shape that it must have.
 
-    Args:
-        where: the server.
-        close: called then, because the next reply may belong to another question.
-
-    Raises:
-        ServerUnavailableError: an answer makes no sense.
+    *close* is called then, because the next reply may belong to another question.
     """
     try:
         yield

@@ -236,39 +236,26 @@ def without_spare(call: Eval[R]) -> Eval[R]:
     return replace(call.anew(), keys=keys, args=args, packed=None, spare_args=0, spare_keys=0)
 
 
-class Attempt:
-    """The sendings of *call* until the server executes it or refuses it for good.
+def again(call: Eval[R], reply: object, refused: dict[str, str]) -> Eval[R] | None:
+    """Return what to send, with its text, after *reply* to *call*; None if *reply* is final.
 
-    Args:
-        call: the script, which was sent already.
-        refused: takes what the server refused for want of a right, while the call goes on: the
-            event of the log, and the server's words.
+    The server has not executed anything then. A script that was stopped half-way has another error.
+
+    *refused* takes what the server refused for want of a right, while the call goes on: the event of
+    the log, and the server's words.
     """
-
-    __slots__ = ("_call", "_refused", "_text")
-
-    def __init__(self, call: Eval[object], refused: dict[str, str]) -> None:
-        self._call = call
-        self._refused = refused
-        self._text = False
-
-    def again(self, reply: object) -> bytes | None:
-        """Return what to send after *reply*; None if *reply* is final.
-
-        The server has not executed anything then. A script that was stopped half-way has another
-        error.
-        """
-        if not isinstance(reply, ReplyError):
-            return None
-        error, call = str(reply), self._call
-        if error.startswith("NOSCRIPT") and not self._text:
-            self._text = True
-        elif call.spare_keys and (refused := _SPARE_REFUSED.match(error)):
-            self._call = without_spare(call)
-            if refused["right"]:
-                self._refused["keys.refused"] = error
-                # The call may be kept for the next time.
-                call.packed = pack_evalsha(self._call)
-        else:
-            return None
-        return pack_eval(self._call) if self._text else pack_evalsha(self._call)
+    if not isinstance(reply, ReplyError):
+        return None
+    error = str(reply)
+    if error.startswith("NOSCRIPT") and call.packed != pack_eval(call):
+        other = call.anew()
+    elif call.spare_keys and (found := _SPARE_REFUSED.match(error)):
+        other = without_spare(call)
+        if found["right"]:
+            refused["keys.refused"] = error
+            # The call may be kept for the next time.
+            call.packed = pack_evalsha(other)
+    else:
+        return None
+    other.packed = pack_eval(other)
+    return other

@@ -95,7 +95,7 @@ class Takes:
             hold = await driver.perform(step)
             if hold is None:
                 return None
-            hold.line = line_of(_getframe(2), "f_lasti")
+            hold.line = line_of(_getframe(2))
             return of_block(Permit, driver, hold, kept)
         except BaseException:
             give_up(step)

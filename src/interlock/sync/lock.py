@@ -119,7 +119,7 @@ class _Entering:
                 if claim is None or claim.__callback__ is bury:
                     note_line(hold, 1)  # an exit stack may be in between
                 else:
-                    hold.line = line_of(_getframe(1), "f_lasti")
+                    hold.line = line_of(_getframe(1))
             return self._block_of(hold, claim)
         except BaseException as error:
             give_up(step)
@@ -371,7 +371,7 @@ class Lock(_Entering):
             if hold is not None:
                 self._taken = hold
                 if hold.line is None:
-                    hold.line = line_of(_getframe(1), "f_lasti")
+                    hold.line = line_of(_getframe(1))
             return hold is not None  # noqa: TRY300 - a signal may strike here
         except BaseException as error:
             give_up(step)

@@ -365,7 +365,7 @@ class Hold:
         """Take it out of the table of its owner."""
         owner, place = self.owner(), self.lock.place
         if owner is not None and owner.table.get(place) is self:
-            del owner.table[place]
+            _ = owner.table.pop(place, None)  # another thread may end it too
         among = self.among
         if among is not None:
             try:  # noqa: SIM105 - faster than `suppress`

@@ -88,7 +88,7 @@ class Lane:
         """Send both; return the answers to *errands*."""
         calls, mine = [*[each.call for each in errands], *report.calls()], len(errands)
         if report.card is not None:  # operators ask whether its client is connected
-            self._pool.call(self._upkeep.reports.connection_name())
+            self._pool.name = self._upkeep.reports.connection_name()
         # If nothing is heard of them.
         outcomes: list[Any] = [ServerUnavailableError("a lane failed", sent=True, transient=True)]
         outcomes *= mine

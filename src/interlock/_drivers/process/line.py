@@ -7,7 +7,6 @@ ours may be in between, `note_line` searches, which takes 4,000 instructions in 
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock._core.model.hold import is_ours
@@ -19,14 +18,9 @@ if TYPE_CHECKING:
     from interlock._core.model.hold import Hold, Line
 
 
-def line_in_python(frame: FrameType, name: str, /) -> Line:
-    """Return the line that runs in *frame*, whose attribute *name* is the byte."""
-    return frame.f_code, getattr(frame, name)
-
-
-line_of = line_in_python
-with suppress(ImportError):  # there was no compiler, or the C part is older than its source
-    from interlock._links._exchange import line as line_of
+def line_of(frame: FrameType) -> Line:
+    """Return the line that runs in *frame*."""
+    return frame.f_code, frame.f_lasti
 
 
 def note_line(hold: Hold, above: int) -> None:
@@ -35,7 +29,7 @@ def note_line(hold: Hold, above: int) -> None:
     A re-entry changes nothing. The search begins with the frame *above* frames above this one.
     """
     if hold.line is None or is_ours(hold.line):
-        line = line_of(caller_frame(above + 1), "f_lasti")
+        line = line_of(caller_frame(above + 1))
         for part in (hold, *getattr(hold, "members", ())):
             if part.line is None or is_ours(part.line):
                 part.line = line
