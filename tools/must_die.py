@@ -374,7 +374,7 @@ MUTANTS = (
        Condition("connection owes", "False")),
     _m(43, "credentials are asked for once", "_links.login:Login._keep",
        Condition("time monotonic self _until", "False")),
-    _m(43, "a provider that failed is asked no more", "_links.dialling:Shared.begin",
+    _m(43, "a provider that failed is asked no more", "_links.shared:Shared.begin",
        Call("leave", "None", which=0)),
     _m(44, "a failover sets tokens back", "_core/parts/draw",
        Condition("unit 0 new tells", "false")),

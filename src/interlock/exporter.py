@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from interlock._links.cluster import Cluster
-    from interlock._links.endpoint import Endpoint
+    from interlock._links.topology import Topology
     from interlock.inspection import LockInfo
     from interlock.options import Options
 
@@ -56,9 +55,7 @@ class Fleet(Collector):
         max_age: seconds for which a count is given out again.
     """
 
-    def __init__(
-        self, servers: Endpoint | Cluster, options: Options, *, max_age: float = 5.0
-    ) -> None:
+    def __init__(self, servers: Topology, options: Options, *, max_age: float = 5.0) -> None:
         self._servers = servers
         self._options = options
         self._max_age = max_age

@@ -36,8 +36,7 @@ from interlock.asyncio import (
 from interlock.options import options_of
 
 if TYPE_CHECKING:
-    from interlock._links.cluster import Cluster
-    from interlock._links.endpoint import Endpoint
+    from interlock._links.topology import Topology
     from interlock.options import Options
 
 __all__ = [
@@ -78,5 +77,5 @@ class Client(_asyncio.Client):
 
     __slots__ = ()
 
-    def _new_driver(self, servers: Endpoint | Cluster, options: Options) -> Any:
+    def _new_driver(self, servers: Topology, options: Options) -> Any:
         return TrioDriver(servers, options)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import redis
 
-from interlock._links.slots import slot_of
+from interlock._links.topology import slot_of
 
 if TYPE_CHECKING:
     from tests.support.servers import ClusterServers, RedisServer

@@ -12,7 +12,7 @@ from tests.cluster.seen import eyes, names_by_node
 from tests.objects.awaited import KINDS, Face, Stage, until
 from tests.support.servers import ClusterServers, RedisServer, main_binary
 
-from interlock._links.slots import slot_of
+from interlock._links.topology import slot_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.objects.awaited import Stage, until
 
-from interlock._links.slots import slot_of
+from interlock._links.topology import slot_of
 
 if TYPE_CHECKING:
     from tests.support.servers import ClusterServers, RedisServer

@@ -12,7 +12,7 @@ from tests.support.servers import ClusterServers, RedisServer, main_binary
 
 import interlock
 import interlock.asyncio
-from interlock._links.slots import slot_of
+from interlock._links.topology import slot_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

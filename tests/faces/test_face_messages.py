@@ -172,7 +172,7 @@ def test_warnings_point_at_the_users_line(
     """The warnings of `connect` name the line that called it."""
     from interlock._links import urls
 
-    monkeypatch.setattr(urls, "_warned", [])
+    urls._warn_once.cache_clear()
     monkeypatch.delenv("INTERLOCK_URL", raising=False)
     monkeypatch.delenv("REDIS_URL", raising=False)
     for mistake in (

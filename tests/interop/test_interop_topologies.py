@@ -13,7 +13,7 @@ from tests.interop.pair import PROMPT, Pair, counts_wake
 from tests.support.patience import GIVE_UP, wait_until
 from tests.support.servers import ClusterServers, SentinelServers
 
-from interlock._links.slots import slot_of
+from interlock._links.topology import slot_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

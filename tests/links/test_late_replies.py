@@ -13,7 +13,6 @@ from interlock._core.model.effects import Eval, Script
 from interlock._drivers import fan_out
 from interlock._links.endpoint import Endpoint
 from interlock._links.pool import Pool
-from interlock._links.topology import topology_of
 
 if TYPE_CHECKING:
     import socket
@@ -41,7 +40,7 @@ def answering(delay: float) -> Iterator[tuple[Pool, list[socket.socket]]]:
             connected.sendall(b":1\r\n")
 
     with listening(serve) as port:
-        pool = Pool(topology_of(Endpoint.from_url(f"redis://127.0.0.1:{port}")))
+        pool = Pool(Endpoint.from_url(f"redis://127.0.0.1:{port}"))
         yield pool, accepted
         pool.close(0)
 

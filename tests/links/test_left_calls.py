@@ -13,7 +13,6 @@ from tests.support.servers import wait_until
 from interlock._core.model.effects import Eval, Script
 from interlock._links.endpoint import Endpoint
 from interlock._links.multiplexer import Multiplexer
-from interlock._links.topology import topology_of
 
 if TYPE_CHECKING:
     from interlock._links.dialled import Dialled
@@ -46,7 +45,7 @@ async def test_tasks_that_go_while_their_threads_connect() -> None:
         url = f"redis://127.0.0.1:{server.getsockname()[1]}?max_connections=1"
         endpoint: Any = Slow.from_url(url)
         endpoint.connecting, endpoint.let_through = threading.Event(), threading.Event()
-        whole = Multiplexer(topology_of(endpoint), LIMIT)
+        whole = Multiplexer(endpoint, LIMIT)
         call = Eval(ONE, ("key",), ())
         for _ in range(3):
             asking = asyncio.ensure_future(whole._aside(call, LIMIT))
@@ -73,7 +72,7 @@ async def test_a_node_that_leaves_while_a_task_connects_to_it() -> None:
         server.settimeout(LIMIT)
         leaving: Any = Slow.from_url(f"redis://127.0.0.1:{server.getsockname()[1]}")
         leaving.connecting, leaving.let_through = threading.Event(), threading.Event()
-        whole = Multiplexer(Mock(only=None, nodes=[]), LIMIT)
+        whole = Multiplexer(Mock(clustered=True, nodes=[]), LIMIT)
         connecting = asyncio.ensure_future(whole.connected(leaving, LIMIT))
         _ = await asyncio.to_thread(leaving.connecting.wait, LIMIT)
         leaving.let_through.set()

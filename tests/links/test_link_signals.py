@@ -18,7 +18,6 @@ from interlock._links import exchange
 from interlock._links.connection import Connection
 from interlock._links.endpoint import Endpoint
 from interlock._links.pool import Pool
-from interlock._links.topology import topology_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -147,7 +146,7 @@ def test_the_rest_of_a_lost_reply_is_no_reply(monkeypatch: pytest.MonkeyPatch) -
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=serve, daemon=True).start()
         port = server.getsockname()[1]
-        pool = Pool(topology_of(Endpoint.from_url(f"redis://127.0.0.1:{port}")))
+        pool = Pool(Endpoint.from_url(f"redis://127.0.0.1:{port}"))
         with pytest.raises(KeyboardInterrupt):
             _ = pool.eval(call, 30)
         assert pool.eval(call, 30) == 4

@@ -17,7 +17,6 @@ from interlock._core.model.effects import Eval, Script
 from interlock._drivers import fan_out
 from interlock._links.endpoint import Endpoint
 from interlock._links.pool import Pool
-from interlock._links.topology import topology_of
 
 if TYPE_CHECKING:
     import redis
@@ -82,7 +81,7 @@ def test_ctrl_c_anywhere_while_a_thread_connects(redis_url: str, redis_client: r
     count: Script[object] = Script("count", "return redis.call('incr', KEYS[1])", lambda told: told)
     threads, blow = _thread._count(), BlowInThreading(1)
     while blow.struck:
-        pool = Pool(topology_of(Endpoint.from_url(redis_url)))  # which has no connection yet
+        pool = Pool(Endpoint.from_url(redis_url))  # which has no connection yet
         calls = [Eval(count, (f"{name}{blow.at}",), ()) for name in "ab"]
         with suppress(KeyboardInterrupt), blow:
             assert fan_out.ask([(pool, call, 30.0) for call in calls]) == [1, 1]

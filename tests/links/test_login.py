@@ -7,6 +7,7 @@ import logging
 import sys
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,9 +19,10 @@ from tests.support.servers import RedisServer
 import interlock
 from interlock import ConfigError, ServerUnavailableError
 from interlock._links import login
+from interlock._links.shared import Shared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
     from types import FrameType
 
@@ -224,14 +226,16 @@ def test_an_interrupted_question_is_asked_again(monkeypatch: pytest.MonkeyPatch)
 
 
 class Follows:
-    """Connections that are told of each change."""
+    """Connections that are told of a change."""
 
-    def __init__(self) -> None:
+    def __init__(self, asking: login.Login) -> None:
+        self._asking = asking
         self.told = threading.Event()
 
     def log_in_anew(self) -> None:
-        """Note that there is a change."""
+        """Note that there is a change, and follow no more."""
         self.told.set()
+        self._asking.leave(self)
 
 
 def test_a_follower_that_comes_while_another_one_comes() -> None:
@@ -239,42 +243,68 @@ def test_a_follower_that_comes_while_another_one_comes() -> None:
     at, reached = 0, True
     while reached:
         at += 1
-        asking, first, second = login.Login(lambda: ("app", "pw")), Follows(), Follows()
-        reached = _follow_twice(asking, first, second, at)
-        assert asking._keeper is not None, f"after {at}"
+        asking = login.Login(lambda: ("app", "pw"))
+        first, second = Follows(asking), Follows(asking)
+        reached = _followed(asking, second, login.Login.follow, at, partial(asking.follow, first))
         assert first.told.wait(5), f"after {at}"
         assert second.told.wait(5), f"after {at}"
-        for follower in (first, second):
-            asking.leave(follower)
+    assert at > 10
+
+
+def test_a_follower_that_comes_as_the_thread_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread has seen that nobody follows; whoever comes then is told of new credentials."""
+    at, reached = 0, True
+    while reached:
+        at += 1
+        asking = login.Login(lambda: ("app", "pw"))
+        follower = Follows(asking)
+        asking._keeping = Shared("interlock-credentials")
+        with monkeypatch.context() as patch:
+            # It runs here. Afterwards threads can start again.
+            patch.setattr(threading, "Thread", partial(_no_thread, patch))
+            keep = partial(asking._keeping.begin, asking, asking._keep)
+            reached = _followed(asking, follower, login.Login._keep, at, keep)
+        assert follower.told.wait(5), f"after {at}"
     assert at > 20
 
 
-def _follow_twice(asking: login.Login, first: Follows, second: Follows, at: int) -> bool:
-    """Have *second* follow before the opcode *at* of the call by which *first* follows, or after.
+def _no_thread(patch: pytest.MonkeyPatch, **_: object) -> None:
+    patch.undo()
+    raise RuntimeError("can't start new thread")
 
-    Return whether that call has so many opcodes.
+
+def _followed(
+    asking: login.Login,
+    follower: Follows,
+    method: Any,
+    at: int,
+    call: Callable[[], object],
+) -> bool:
+    """Have *follower* follow before the opcode *at* of *method*, which *call* calls, or after.
+
+    Return whether it has so many opcodes.
     """
     seen = 0
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
         nonlocal seen
-        if frame.f_code is not login.Login.follow.__code__:
+        if frame.f_code is not method.__code__:
             return None
         frame.f_trace_opcodes = True
         if event == "opcode":
             seen += 1
             if seen == at:
-                asking.follow(second)
+                asking.follow(follower)
         return trace
 
     former = sys.gettrace()
     sys.settrace(trace)
     try:
-        asking.follow(first)
+        call()
     finally:
         sys.settrace(former)
     if seen < at:
-        asking.follow(second)
+        asking.follow(follower)
     return seen >= at
 
 

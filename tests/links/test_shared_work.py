@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.core.strikes import strike
 
-from interlock._links.dialling import Shared
 from interlock._links.login import Login
+from interlock._links.shared import Shared
 from interlock._links.urls import open_url
 from interlock.errors import ServerUnavailableError
 from interlock.options import Options
@@ -29,16 +29,6 @@ def test_a_signal_as_work_begins() -> None:
         struck = strike(lambda: shared.begin("key", lambda: 1), at)
         assert shared.begin("key", lambda: 1).result(LIMIT) == 1, f"after {at}"
     assert at > 30
-
-
-def test_a_finalizer_in_the_thread_that_works() -> None:
-    """It does not wait for itself if it wants the same."""
-    shared = Shared[int]("interlock-test")
-
-    def strike() -> int:
-        return shared.begin("key", lambda: 1).result(LIMIT)
-
-    assert shared.begin("key", strike).result(2 * LIMIT) == 1
 
 
 def _connect() -> tuple[Any, Callable[[], object]]:

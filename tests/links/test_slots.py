@@ -6,7 +6,7 @@ import binascii
 
 import pytest
 
-from interlock._links.slots import SLOTS, slot_of
+from interlock._links.topology import SLOTS, slot_of
 
 
 @pytest.mark.parametrize(

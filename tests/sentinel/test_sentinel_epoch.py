@@ -153,7 +153,7 @@ def peers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[socket.socket]]:
     ends = list[socket.socket]()
 
     def connect(node: Endpoint, _timeout: float, *, for_loop: bool) -> Dialled:
-        connection = Dialled({}, 1.0, 1.0)
+        connection = Dialled()
         connection.sock, end = socket.socketpair()
         ends.append(end)
         node.opening(connection)
@@ -177,7 +177,7 @@ def test_a_new_epoch_begins_when_the_former_primary_is_left(peers: list[socket.s
     _ = servers.sentinels.look_up()
     assert servers.epoch() == 8
     seen: list[tuple[int, bytes]] = []
-    servers.left = lambda: seen.append((servers.epoch(), peers[0].recv(1)))
+    servers.on_change = lambda: seen.append((servers.epoch(), peers[0].recv(1)))
     _ = servers.connect(1.0)
     assert (seen, servers.epoch()) == ([(8, b"")], 9), "it was cut before the epoch began"
     former.disconnect()

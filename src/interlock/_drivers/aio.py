@@ -32,10 +32,9 @@ from interlock._drivers.connected import ConnectedDriver, timeout_of
 from interlock._drivers.flow import current_owner as thread_owner
 from interlock._drivers.process import clock
 from interlock._drivers.tasks import AwaitedDriver, call_in, current_owner
-from interlock._links.dialling import in_thread
 from interlock._links.multiplexer import Multiplexer
 from interlock._links.resp import pack_evalsha
-from interlock._links.topology import topology_of
+from interlock._links.shared import in_thread
 from interlock.errors import ClosedError, InterlockError
 
 if TYPE_CHECKING:
@@ -43,8 +42,7 @@ if TYPE_CHECKING:
 
     from interlock._core.model.hold import Hold, Owner
     from interlock._core.queue.places import Place
-    from interlock._links.cluster import Cluster
-    from interlock._links.endpoint import Endpoint
+    from interlock._links.topology import Topology
     from interlock.options import Options
 
 
@@ -86,10 +84,9 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
 
     face = "interlock.asyncio.Client"
 
-    def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
-        topology = topology_of(servers)
-        self._multiplexer = Multiplexer(topology, timeout_of(servers, options))
-        super().__init__(servers, options, topology, self._multiplexer, _user)
+    def __init__(self, servers: Topology, options: Options) -> None:
+        self._multiplexer = Multiplexer(servers, timeout_of(servers, options))
+        super().__init__(servers, options, self._multiplexer, _user)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks = set[asyncio.Task[None]]()
         # Tasks that were cancelled by a loss, each with the hold that it lost; and the holds whose

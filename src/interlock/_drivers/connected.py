@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Eval
     from interlock._core.model.hold import Owner
-    from interlock._links.cluster import Cluster
-    from interlock._links.endpoint import Endpoint
     from interlock._links.topology import Topology
     from interlock.options import Options
 
@@ -70,17 +68,16 @@ class ConnectedDriver:
 
     def __init__(
         self,
-        servers: Endpoint | Cluster,
-        options: Options,
         topology: Topology,
+        options: Options,
         connections: object,
         caller: Callable[[], Owner],
     ) -> None:
-        if options.pubsub == "sharded" and topology.only is not None:
+        if options.pubsub == "sharded" and not topology.clustered:
             raise ConfigError(
                 'sharded channels need a cluster (redis+cluster://): use pubsub="auto"'
             )
-        self.topology, self.timeout = topology, timeout_of(servers, options)
+        self.topology, self.timeout = topology, timeout_of(topology, options)
         self._inbox: SimpleQueue[Any] = SimpleQueue()
         outside = Outside(
             options=options,
@@ -89,14 +86,14 @@ class ConnectedDriver:
             wake=self._inbox.put,
             tell_loss=_tell_loss,
             tell_forgotten=_tell_forgotten,
-            epoch=servers.epoch,
-            clustered=topology.only is None,
-            counts_failovers=topology.only is not None and topology.only.moves,
+            epoch=topology.epoch,
+            clustered=topology.clustered,
+            counts_failovers=topology.moves,
             patience=self.timeout,
-            note=partial(_note, servers.where, {}),
-            took_over=servers.took_over,
-            database=servers.identity,
-            where=servers.where,
+            note=partial(_note, topology.where, {}),
+            took_over=topology.took_over,
+            database=topology.identity,
+            where=topology.where,
             home=weakref.ref(self),
             caller=lambda: caller().reference,
         )
@@ -107,10 +104,10 @@ class ConnectedDriver:
         reports = Reports(session, topology)
         self._upkeep = Upkeep(session, self._inbox, topology, limit, reports)
         self.subscriber = Subscriber(session, topology, self.timeout)
-        topology.on_change = session.follow_keys
-        self._monitor: SentinelMonitor | None = None
-        if isinstance(servers, SentinelEndpoint):
-            self._monitor = SentinelMonitor(servers, self._upkeep.move)
+        topology.on_change = self._upkeep.move if topology.moves else session.follow_keys
+        self._monitor = (
+            SentinelMonitor(topology) if isinstance(topology, SentinelEndpoint) else None
+        )
         # Its thread keeps these alive: they are still whole when the driver is collected.
         self._upkeep.beside = (connections, self._monitor)
         self.closed = self.started = False
@@ -250,7 +247,7 @@ class ConnectedDriver:
                     place.bell()  # who waits finds out
 
 
-def timeout_of(servers: Endpoint | Cluster, options: Options) -> float:
+def timeout_of(servers: Topology, options: Options) -> float:
     """Return how many seconds a reply may take."""
     return servers.command_timeout or options.command_timeout
 

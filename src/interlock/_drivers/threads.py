@@ -26,7 +26,6 @@ from interlock._drivers.flow import current_owner
 from interlock._drivers.known_hold import LostState
 from interlock._drivers.process import lifecycle
 from interlock._links.pool import Pool
-from interlock._links.topology import topology_of
 from interlock._misuse import warn_in_event_loop
 from interlock.errors import ClosedError, InterlockError, WrongTypeError
 
@@ -34,8 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.model.hold import Hold, Owner
-    from interlock._links.cluster import Cluster
-    from interlock._links.endpoint import Endpoint
+    from interlock._links.topology import Topology
     from interlock.options import Options
 
 run_user = lifecycle.run_user
@@ -90,15 +88,14 @@ class ThreadDriver(ConnectedDriver):
 
     def __init__(
         self,
-        servers: Endpoint | Cluster,
+        servers: Topology,
         options: Options,
         caller: Callable[[], Owner] = current_owner,
     ) -> None:
-        topology = topology_of(servers)
-        self._pool = Pool(topology)
+        self._pool = Pool(servers)
         self._eval = self._pool.eval
         self._exiting = False
-        super().__init__(servers, options, topology, self._pool, caller)
+        super().__init__(servers, options, self._pool, caller)
         self._upkeep.end_idle = self._pool.end_idle
 
     def begin(self) -> None:

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import A, Op
     from interlock._core.model.hold import Hold
-    from interlock._links.cluster import Cluster
-    from interlock._links.endpoint import Endpoint
+    from interlock._links.topology import Topology
     from interlock.options import Options
 
 THREADS = 32
@@ -115,7 +114,7 @@ class TrioDriver(tasks.AwaitedDriver):
 
     face = "interlock.trio.Client"
 
-    def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
+    def __init__(self, servers: Topology, options: Options) -> None:
         self._threads = ThreadDriver(servers, options, _caller)
         self._threads.face = self.face
         self.session = self._threads.session

@@ -23,22 +23,20 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from interlock._core.scripts.source import question
-from interlock._links.dialling import Shared
 from interlock._links.replies import understood
-from interlock._links.slots import SLOTS, slot_of
-from interlock._links.topology import ONCE_MORE, Topology, done
+from interlock._links.shared import Shared
+from interlock._links.topology import ONCE_MORE, SLOTS, Topology, done, slot_of
 from interlock.errors import ConfigError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from concurrent.futures import Future
 
-    from interlock._links.endpoint import Address, Endpoint
-    from interlock._links.login import Login
+    from interlock._links.dialled import Address
+    from interlock._links.endpoint import Endpoint
     from interlock._links.replies import RedirectedError
     from interlock.options import PubSub
 
-_NOBODY: Address = ("", 0)
 _RANDOM = Random()  # noqa: S311 - no secret
 """Not the generator of the user, who may have seeded it."""
 PAUSE_AFTER_MOVED = 1.0
@@ -53,13 +51,9 @@ class Cluster(Topology):
     Args:
         seeds: the nodes that are known at first.
         remap: turns an address that a node tells into one that can be reached from here.
-
-    Attributes:
-        identity: the name that tells this database from all others.
-        command_timeout: seconds, when the URL gave ``socket_timeout``.
-        rights: the commands that find the nodes, as an ACL names them.
     """
 
+    clustered = True
     rights = ("cluster|slots", "pubsub|shardnumsub", "asking")
 
     def __init__(
@@ -67,43 +61,24 @@ class Cluster(Topology):
     ) -> None:
         self._seeds = list(seeds)
         self._remap: Callable[[Address], Address] = remap or (lambda address: address)
-        self.where = "cluster " + ",".join(sorted(seed.where for seed in seeds))
-        self.identity = f"{self.where}/{seeds[0].db}"
-        self.only: Endpoint | None = None
-        self.command_timeout = seeds[0].command_timeout
-        self.sharded: bool | None = None
-        self.on_change: Callable[[], None] = lambda: None
+        where = "cluster " + ",".join(sorted(seed.where for seed in seeds))
+        super().__init__(where, seeds[0].db, seeds[0].command_timeout)
+        self.sharded = None
         self._probe = False
         self._nodes: dict[Address, Endpoint] = {}
         self._owners: list[Endpoint | None] = [None] * SLOTS
         self._moved_at: dict[int, float] = {}
-        self._fetching = Shared[None]("interlock-cluster")
+        self._fetching = Shared[None]("interlock-cluster", here=False)
         self._fetched_at = -math.inf
 
-    def epoch(self) -> int:
-        """Return 0: the nodes themselves know the epochs of their shards."""
-        return 0
-
     def took_over(self, key: str) -> float:
-        """Return how many seconds ago another node was seen to take over the slot of *key*."""
         return monotonic() - self._moved_at.get(slot_of(key), -math.inf)
-
-    def use_login(self, login: Login) -> None:
-        """Log in to all nodes with what *login* knows; errors as `Endpoint.use_login`."""
-        for seed in self._seeds:
-            seed.use_login(login)
 
     @property
     def nodes(self) -> list[Endpoint]:
-        """All nodes that are known."""
         return list(self._nodes.values())
 
     def primaries(self, timeout: float) -> Sequence[Endpoint]:
-        """Fetch the map; return the nodes that serve slots.
-
-        Raises:
-            ServerUnavailableError: no node answered in *timeout* seconds.
-        """
         try:
             self.open("auto").result(timeout)
         except TimeoutError as error:
@@ -111,15 +86,12 @@ class Cluster(Topology):
         return list(dict.fromkeys(owner for owner in self._owners if owner is not None))
 
     def owner(self, key: str) -> Endpoint | None:
-        """Return the node that serves *key*, or None if that is not known."""
         return self._owners[slot_of(key)]
 
     def any_owner(self) -> Endpoint:
-        """Return a node to ask about a key that no node is known to serve."""
         return next((owner for owner in self._owners if owner is not None), self._seeds[0])
 
     def learn(self, redirected: RedirectedError) -> Endpoint:
-        """Return the node that a command was redirected to, and remember it if that is for good."""
         node = self._node(self._remap(redirected.address))
         if not redirected.asking:
             self._note_move(redirected.slot, node)
@@ -143,34 +115,19 @@ class Cluster(Topology):
         return node
 
     def open(self, pubsub: PubSub) -> Future[None]:
-        """Begin to learn everything that must be known before the first command."""
         self._probe = pubsub in ("auto", "sharded")
         return self.fetch(0)
 
     def fetch(self, pause: float = ONCE_MORE) -> Future[None]:
-        """Fetch the map, unless that was done less than *pause* seconds ago.
-
-        Return a future that is done when the map is there.
-        """
         if self._fetching.running("map") is None and monotonic() < self._fetched_at + pause:
-            return done(None)
-        try:
-            return self._fetching.begin("map", self._fetch)
-        except RuntimeError as error:
-            self._fetched_at = monotonic()
-            return done(
-                ServerUnavailableError(
-                    f"cannot ask {self.where} who serves what: {error}", transient=True
-                )
-            )
+            return done()
+        return self._fetching.begin("map", self._fetch)
 
     def _fetch(self) -> None:
         try:
-            primaries, addresses = self._ask_nodes()
+            owners, nodes = self._ask_nodes()
         finally:
             self._fetched_at = monotonic()
-        nodes = {address: self._node(address) for address in addresses}
-        owners = [nodes.get(primaries.get(slot, _NOBODY)) for slot in range(SLOTS)]
         changed = [slot for slot, owner in enumerate(owners) if owner is not self._owners[slot]]
         for slot in changed:
             self._note_move(slot, owners[slot])
@@ -182,7 +139,7 @@ class Cluster(Topology):
         if changed:
             self.on_change()
 
-    def _ask_nodes(self) -> tuple[dict[int, Address], dict[Address, None]]:
+    def _ask_nodes(self) -> tuple[list[Endpoint | None], dict[Address, Endpoint]]:
         """Ask one node after another, in any order, until they have told about all slots.
 
         Return the primary of each slot that has one, and all nodes there are.
@@ -192,25 +149,24 @@ class Cluster(Topology):
             ConfigError: it is no cluster.
         """
         asked = {node.address: node for node in (*self._nodes.values(), *self._seeds)}
-        primaries: dict[int, Address] = {}
-        found: dict[Address, None] = {}
+        owners: list[Endpoint | None] = [None] * SLOTS
+        found: dict[Address, Endpoint] = {}
         failure: ServerUnavailableError | None = None
         for node in _RANDOM.sample(list(asked.values()), len(asked)):
             try:
-                connection = node.connect(PATIENCE)
-                ranges = node.ask(connection, "CLUSTER", "SLOTS")
-                connection.disconnect()
+                ranges = node.answer(PATIENCE, "CLUSTER", "SLOTS")
                 with understood(node.where):
                     for first, last, *serving in ranges:
                         addresses = [self._remap(_address(each, node)) for each in serving]
-                        primaries |= dict.fromkeys(range(first, last + 1), addresses[0])
-                        found |= dict.fromkeys(addresses)
+                        found |= {address: self._node(address) for address in addresses}
+                        for slot in range(first, last + 1):
+                            owners[slot] = found[addresses[0]]
             except ServerUnavailableError as error:
                 failure = error
-            if len(primaries) == SLOTS:
+            if None not in owners:
                 break
         if failure is None or found:
-            return primaries, found
+            return owners, found
         if "cluster support disabled" in str(failure):
             message = f"{self.where} is no cluster: connect by redis:// or rediss://"
             raise ConfigError(message) from failure
@@ -222,18 +178,16 @@ class Cluster(Topology):
         It is asked for the channels as Redisson does.
         """
         node = self.any_owner()
-        connection = node.connect(PATIENCE)
         try:
-            _ = node.ask(connection, "PUBSUB", "SHARDNUMSUB")
+            _ = node.answer(PATIENCE, "PUBSUB", "SHARDNUMSUB")
         except ServerUnavailableError as error:
             if error.code != "ERR":
                 raise
             return False
         try:
-            _ = node.ask(connection, "EVAL", question("SPUBLISH"), "0")
+            _ = node.answer(PATIENCE, "EVAL", question("SPUBLISH"), "0")
         except ServerUnavailableError as error:
             return error.code != "FORBIDDEN"
-        connection.disconnect()
         return True
 
 

@@ -10,22 +10,31 @@ from __future__ import annotations
 import os
 import socket
 from contextlib import suppress
+from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
-from interlock._links.dialling import connect_to
 from interlock._links.replies import error_code
 from interlock._links.resp import Replies, ReplyError, pack
+from interlock._links.shared import Shared, answer_of
+from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Mapping
 
+Address = tuple[str, int]
+"""Host and port."""
+LEAST = 0.01
+"""Seconds that each address of a host has in any case."""
 _AT_ONCE = 1 << 14
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 """Options of the socket, and their values; those that this system lacks are left out."""
 _CLOSED = "Connection closed by server."
-_VERIFY = {"none": 0, "optional": 1, "required": 2}
+_VERIFY = {None: 0, "none": 0, "optional": 1, "required": 2}
 """The words for what is wanted of a certificate, and the numbers of `ssl.VerifyMode`."""
+
+_resolving = Shared[list[str]]("interlock-resolver")
 
 
 class Cipher:
@@ -77,13 +86,14 @@ def context_of(given: Mapping[str, Any]) -> ssl.SSLContext:
     """Return the settings of TLS that *given* means, whose names are those of redis-py's options.
 
     Raises:
-        ValueError, OSError: a setting is wrong, or a file is missing.
+        ConfigError, ValueError, OSError: a setting is wrong, or a file is missing.
     """
     import ssl  # noqa: PLC0415 - it takes long
 
     context = ssl.create_default_context()
-    context.check_hostname = bool(given.get("ssl_check_hostname", True))
-    context.verify_mode = ssl.VerifyMode(verify_mode(given))
+    mode = ssl.VerifyMode(verify_mode(given))
+    context.check_hostname = bool(mode and given.get("ssl_check_hostname", True))
+    context.verify_mode = mode
     for flag in given.get("ssl_include_verify_flags") or ():
         context.verify_flags |= flag
     for flag in given.get("ssl_exclude_verify_flags") or ():
@@ -108,27 +118,17 @@ def verify_mode(given: Mapping[str, Any]) -> int:
     """Return the number of `ssl.VerifyMode` that *given* means.
 
     Raises:
-        ValueError: it means none.
+        ConfigError: it means none.
     """
     wanted = given.get("ssl_cert_reqs", "required")
-    if wanted is None:
-        return 0
-    if isinstance(wanted, int):
-        return int(wanted)
-    if wanted not in _VERIFY:
-        raise ValueError(f"ssl_cert_reqs must be none, optional or required, not {wanted!r}")
-    return _VERIFY[wanted]
+    mode = wanted if isinstance(wanted, int) else _VERIFY.get(wanted)
+    if mode is None:
+        raise ConfigError(f"ssl_cert_reqs must be none, optional or required, not {wanted!r}")
+    return int(mode)
 
 
 class Dialled:
     """The connection.
-
-    Args:
-        given: the address, credentials and settings, by the names that redis-py gives them.
-        timeout: seconds for each reply.
-        connect_timeout: seconds for connecting.
-        tls: whether to speak TLS.
-        for_loop: whether an event loop will go on with the socket.
 
     Attributes:
         sock: the socket, unless it is closed.
@@ -136,89 +136,50 @@ class Dialled:
         login_version: that of the credentials, if they may change.
     """
 
-    def __init__(
-        self,
-        given: Mapping[str, Any],
-        timeout: float,
-        connect_timeout: float,
-        *,
-        tls: bool = False,
-        for_loop: bool = False,
-    ) -> None:
-        self._given, self._tls, self._for_loop = given, tls, for_loop
-        self._timeout = timeout
-        self._connect_timeout = connect_timeout
+    def __init__(self) -> None:
         self.sock: socket.socket | None = None
         self.cipher: Cipher | None = None
         self.login_version = 0
         self._pid = os.getpid()
         self._received = Replies()
 
-    def connect(self) -> None:
+    def connect(self, given: Mapping[str, Any], timeout: float, *, for_loop: bool = False) -> None:
         """Connect and log in.
+
+        Args:
+            given: the address, credentials and settings, by the names that redis-py gives them;
+                ``ssl`` is True for TLS.
+            timeout: seconds for each reply, and for connecting unless a setting is shorter.
+            for_loop: whether an event loop will go on with the socket.
 
         Raises:
             OSError: there is no connection, or it ends.
             ReplyError: the server refuses the user, the password or the database.
             ParserError: this is no such server.
         """
-        given = self._given
+        limit = min(timeout, given.get("socket_connect_timeout") or timeout)
         if "path" in given:
             self.sock = connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            connected.settimeout(self._connect_timeout)
+            connected.settimeout(limit)
             connected.connect(given["path"])
         else:
-            self.sock = connected = self._tcp()
-        connected.settimeout(self._timeout)
-        if self._tls:
-            self._secure(connected)
-        for words in self._login_words():
+            self.sock = connected = _connected(given, limit)
+        connected.settimeout(timeout)
+        tls = bool(given.get("ssl"))
+        if tls:
+            context, (host, _) = context_of(given), address_of(given)
+            if for_loop:
+                self.cipher = Cipher(context, host)
+                self.cipher.shake_hands(connected)
+            else:
+                self.sock = context.wrap_socket(connected, server_hostname=host)
+        # With TLS 1.3 the server refuses our certificate only after the handshake.
+        for words in _login_words(given) or [("PING",)] * tls:
             try:
                 _ = self.ask(*words)
             except ReplyError as error:
                 if words[0] != "PING":
                     raise _of_login(words[0], error) from None
-
-    def _login_words(self) -> list[tuple[str, ...]]:
-        """Return the commands after which it can be used; each answers OK."""
-        given, commands = self._given, list[tuple[str, ...]]()
-        user, password = given.get("username"), given.get("password")
-        if user or password:
-            commands.append(("AUTH", *([_text(user)] if user else []), _text(password or "")))
-        if given.get("client_name"):
-            commands.append(("CLIENT", "SETNAME", given["client_name"]))
-        if int(given.get("db") or 0):
-            commands.append(("SELECT", str(given["db"])))
-        # With TLS 1.3 the server refuses our certificate only after the handshake.
-        return commands or [("PING",)] * self._tls
-
-    def _secure(self, connected: socket.socket) -> None:
-        context, host = context_of(self._given), self._given.get("host", "localhost")
-        if self._for_loop:
-            self.cipher = Cipher(context, host)
-            self.cipher.shake_hands(connected)
-        else:
-            self.sock = context.wrap_socket(connected, server_hostname=host)
-
-    def _tcp(self) -> socket.socket:
-        host, port = self._given.get("host", "localhost"), int(self._given.get("port", 6379))
-        connected = connect_to(
-            host,
-            self._connect_timeout,
-            lambda address, seconds: socket.create_connection((address, port), seconds),
-        )
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self._given.get("socket_keepalive") is not False:
-            connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            ours = {getattr(socket, name, None): each for name, each in _KEEP_ALIVE.items()}
-            options: Any = self._given.get("socket_keepalive_options")
-            # redis-py's own clients have an object there that means its defaults.
-            if isinstance(options, dict):
-                ours = cast("dict[int | None, int]", options)
-            for option, value in ours.items():
-                if option is not None:
-                    connected.setsockopt(socket.IPPROTO_TCP, option, value)
-        return connected
 
     def disconnect(self) -> None:
         """Close; doing it twice changes nothing. A forked child leaves the parent's open."""
@@ -255,6 +216,66 @@ class Dialled:
         if isinstance(reply, ReplyError):
             raise reply
         return reply
+
+
+def address_of(given: Mapping[str, Any]) -> Address:
+    """Return host and port."""
+    return given.get("host", "localhost"), int(given.get("port", 6379))
+
+
+def _connected(given: Mapping[str, Any], seconds: float) -> socket.socket:
+    """Return a socket to the first address of the host that can be reached within *seconds*.
+
+    No address may use up the share of the others.
+    """
+    (host, port), deadline = address_of(given), monotonic() + seconds
+    addresses = _addresses(host, seconds)
+    while True:
+        address = addresses.pop(0)
+        share = (deadline - monotonic()) / (len(addresses) + 1)
+        try:
+            connected = socket.create_connection((address, port), max(share, LEAST))
+            break
+        except OSError:
+            if not addresses:
+                raise
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if given.get("socket_keepalive") is not False:
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        options: Any = given.get("socket_keepalive_options")
+        # redis-py's own clients have an object there that means its defaults.
+        if not isinstance(options, dict):
+            options = {getattr(socket, name, None): each for name, each in _KEEP_ALIVE.items()}
+        for option, value in cast("dict[int | None, int]", options).items():
+            if option is not None:
+                connected.setsockopt(socket.IPPROTO_TCP, option, value)
+    return connected
+
+
+def _addresses(host: str, seconds: float) -> list[str]:
+    if host == "localhost" or ":" in host or host.replace(".", "").isdigit():
+        return [host]  # no name server is asked for that
+    return answer_of(_resolving.begin(host, partial(_resolve, host)), seconds).copy()
+
+
+def _resolve(host: str) -> list[str]:
+    numeric = socket.NI_NUMERICHOST | socket.NI_NUMERICSERV
+    found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+    # This also writes the interface behind an address that is good on one link only.
+    return [socket.getnameinfo(each[4], numeric)[0] for each in found]
+
+
+def _login_words(given: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Return the commands after which a connection can be used; each answers OK."""
+    commands = list[tuple[str, ...]]()
+    user, password = given.get("username"), given.get("password")
+    if user or password:
+        commands.append(("AUTH", *([_text(user)] if user else []), _text(password or "")))
+    if given.get("client_name"):
+        commands.append(("CLIENT", "SETNAME", given["client_name"]))
+    if int(given.get("db") or 0):
+        commands.append(("SELECT", str(given["db"])))
+    return commands
 
 
 def _text(word: object) -> str:

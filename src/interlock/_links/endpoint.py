@@ -2,62 +2,34 @@
 
 from __future__ import annotations
 
-import copy
-import math
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Self
 
-from interlock._hints import did_you_mean
-from interlock._links.dialled import Dialled, verify_mode
-from interlock._links.login import Login
-from interlock._links.options import TCP, TLS, UNIX, read_url
+from interlock._links.dialled import Address, Dialled, address_of
+from interlock._links.options import check, read_url
 from interlock._links.replies import unconnected
 from interlock._links.resp import ParserError, ReplyError
-from interlock.errors import ConfigError, InterlockError, ServerUnavailableError
-from interlock.options import OptionChanges
+from interlock._links.topology import Topology
+from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-_OURS = {
-    "decode_responses", "encoding", "encoding_errors", "health_check_interval", "lib_name",
-    "lib_version", "max_connections", "protocol", "retry_on_error", "retry_on_timeout",
-    "single_connection_client", "socket_connect_timeout", "socket_read_size", "socket_timeout",
-    "socket_type", "timeout",
-}  # fmt: skip
-"""Options of a URL by which redis-py would retry, check health or decode by itself, or that are
-read apart. They are dropped: we decide what may be sent again."""
-Address = tuple[str, int]
-"""Host and port."""
+    from interlock._links.login import Login
 
 
-def _meant(unknown: str, known: Iterable[str]) -> str:
-    """Return what to write in place of an option that no URL takes."""
-    if unknown in OptionChanges.__annotations__:
-        return f"give it to connect(), as connect(url, {unknown}=...)"
-    if unknown in TLS:
-        return "it is for TLS, so write rediss in place of redis in the URL"
-    return did_you_mean(unknown, {*known, *_OURS})
-
-
-class Endpoint:
+class Endpoint(Topology):
     """One server: its address, credentials and TLS settings.
 
     Args:
         given: the options, by the names that redis-py gives them.
-        tls: whether connections are encrypted.
         prepare: called before every connection; it may block.
         where: the name in messages, if that is not the address.
 
     Attributes:
-        tls: as given.
+        tls: whether connections are encrypted.
         by_path: whether it is reached by a Unix socket.
         embedded: whether this library runs it.
-        db: the database.
-        where: the address, for messages; never a password.
-        moves: whether another server may take its place. Then connections to the former one are
-            given up.
-        rights: the commands that find it, as an ACL names them.
-        command_timeout: seconds, when the URL gave ``socket_timeout``.
         max_connections: how many connections threads may share, when the URL gave it.
         opening: called with each connection before it connects.
         seen: True once a connection succeeded; from then on a failure is an outage rather than a
@@ -67,130 +39,71 @@ class Endpoint:
             log, and the server's words. The upkeep takes it out.
     """
 
-    moves = False
-    rights: tuple[str, ...] = ()
-
     def __init__(
         self,
         given: Mapping[str, Any],
         *,
-        tls: bool = False,
         prepare: Callable[[], object] | None = None,
         where: str | None = None,
     ) -> None:
-        self._prepare = prepare
-        self.tls, self.by_path = tls, "path" in given
-        self.embedded = prepare is not None
-        self._given = {name: value for name, value in given.items() if name not in _OURS}
-        self.command_timeout: float | None = given.get("socket_timeout")
-        self.connect_timeout: float | None = given.get("socket_connect_timeout")
+        self._prepare, self.embedded = prepare, prepare is not None
+        self._given, self.by_path = dict(given), "path" in given
+        self.tls = bool(given.get("ssl"))
         self.max_connections: int | None = given.get("max_connections")
-        self.db = int(given.get("db") or 0)
         self.seen = self.served = False
         self.refused = dict[str, str]()
         self.opening: Callable[[Dialled], None] = lambda _: None
         host, port = self.address
-        self.where: str = where or given.get("path", f"{host}:{port}")
-        self._check()
+        where = where or given.get("path", f"{host}:{port}")
+        super().__init__(where, int(given.get("db") or 0), given.get("socket_timeout"))
+        check(given, self.where)
 
     @classmethod
-    def from_url(cls, url: str, prepare: Callable[[], object] | None = None) -> Self:
+    def from_url(
+        cls,
+        url: str,
+        shown: str | None = None,
+        prepare: Callable[[], object] | None = None,
+        **otherwise: Any,
+    ) -> Self:
         """Return the server of a ``redis://``, ``rediss://`` or ``unix://`` URL.
+
+        Args:
+            url: the URL.
+            shown: as for `read_url`.
+            prepare: as for the class.
+            otherwise: options that the URL may lack.
 
         Raises:
             ConfigError: the URL cannot be read, or has an unknown parameter.
         """
-        return cls(read_url(url), tls=url.startswith("rediss"), prepare=prepare)
+        return cls(otherwise | read_url(url, shown), prepare=prepare)
 
-    def at(self, host: str, port: int) -> Self:
-        """Return the endpoint of another server of the same kind.
-
-        It has the same credentials, TLS settings and time-outs.
-        """
-        other = copy.copy(self)
-        other._given = {**self._given, "host": host, "port": port}  # noqa: SLF001 - our own kind
-        other.where = f"{host}:{port}"
+    def at(self, host: str, port: int) -> Endpoint:
+        """Return another server of the same kind: credentials, TLS and time-outs are the same."""
+        other = Endpoint({**self._given, "host": host, "port": port})
+        other.seen = self.seen
         return other
 
     @property
     def login(self) -> Login | None:
         """What knows the credentials if they may change."""
-        provider = self._given.get("credential_provider")
-        return provider if isinstance(provider, Login) else None
-
-    def use_login(self, login: Login) -> None:
-        """Log in with what *login* knows.
-
-        Raises:
-            ConfigError: there are other credentials already.
-        """
-        if self._given.get("username") or self._given.get("password"):
-            raise ConfigError(
-                f"{self.where} has credentials twice: in the URL, and by credentials="
-            )
-        self._given["credential_provider"] = login
+        return self._given.get("credential_provider")
 
     @property
     def address(self) -> Address:
         """Host and port."""
-        return self._given.get("host", "localhost"), int(self._given.get("port", 6379))
+        return address_of(self._given)
 
-    @property
-    def identity(self) -> str:
-        """The name that tells this database from all others, on this server and elsewhere."""
-        return f"{self.where}/{self.db}"
-
-    def primaries(self, timeout: float) -> Sequence[Endpoint]:
-        """Return the servers that keep locks now, each by itself.
-
-        Raises:
-            ServerUnavailableError: they could not be found in about *timeout* seconds.
-        """
-        del timeout
-        return [self]
+    def any_owner(self) -> Endpoint:
+        return self
 
     def unconnected(self, error: Exception) -> ServerUnavailableError:
         """Return the error for a caller when *error* has prevented a connection."""
         return unconnected(error, self.where, seen=self.seen, tls=self.tls)
 
-    def epoch(self) -> int:
-        """Return a number that grows each time another server takes its place.
-
-        It is always 0 here.
-        """
-        return 0
-
-    def took_over(self, key: str) -> float:
-        """Return how many seconds ago another server was seen to take over *key*.
-
-        It is always infinite here.
-        """
-        del key
-        return math.inf
-
-    def _check(self) -> None:
-        for name in ("command_timeout", "connect_timeout", "max_connections"):
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise ConfigError(f"{name} for {self.where} must be above 0, not {value!r}")
-        if self.db < 0:
-            raise ConfigError(f"the database of {self.where} must be a number from 0")
-        known = UNIX if self.by_path else TCP | TLS if self.tls else TCP
-        # redis-py's own clients set many options to what changes nothing.
-        if unknown := sorted(
-            name for name, value in self._given.items() if value and name not in known
-        ):
-            raise ConfigError(
-                f"unknown option {unknown[0]!r} for {self.where}: {_meant(unknown[0], known)}"
-            )
-        try:
-            if self.tls and verify_mode(self._given) == 0:
-                self._given["ssl_check_hostname"] = False
-        except ValueError as error:
-            raise ConfigError(f"bad options for {self.where}: {error}") from error
-
     def connect(self, timeout: float, *, for_loop: bool = False) -> Dialled:
-        """Return a connection that is logged in; *for_loop* is as for `Dialled`.
+        """Return a connection that is logged in; *for_loop* is as for `Dialled.connect`.
 
         Raises:
             ServerUnavailableError: no connection within about *timeout* seconds.
@@ -205,28 +118,33 @@ class Endpoint:
     def _connect(self, timeout: float, for_loop: bool) -> Dialled:
         if self._prepare is not None:
             _ = self._prepare()
-        given, version, login = self._given, 0, self.login
+        given, login, connection = self._given, self.login, Dialled()
         if login is not None:
-            answered, version = login.now()
+            answered, connection.login_version = login.now()
             words = dict(zip(("password", "username"), reversed(answered), strict=False))
             given = {**given, **words}
-        # The shorter of two: the time of one command, and the URL's limit for connecting.
-        limit = min(timeout, self.connect_timeout or timeout)
-        connection = Dialled(given, timeout, limit, tls=self.tls, for_loop=for_loop)
-        connection.login_version = version
         self.opening(connection)
         try:
-            connection.connect()
-        except BaseException as error:
-            connection.disconnect()
-            if not isinstance(error, Exception) or isinstance(error, InterlockError):
-                raise
+            with ExitStack() as stack:
+                stack.callback(connection.disconnect)
+                connection.connect(given, timeout, for_loop=for_loop)
+                _ = stack.pop_all()
+        except InterlockError:  # of a signal handler
+            raise
+        except Exception as error:
             failure = self.unconnected(error)
             if login is not None and failure.code == "WRONGPASS":
-                login.doubt(version)
+                login.doubt(connection.login_version)
             raise failure from error
         self.seen = True
         return connection
+
+    def answer(self, timeout: float, *command: str) -> Any:
+        """Return the reply to *command* on a connection of its own; errors as `connect`, `ask`."""
+        connection = self.connect(timeout)
+        reply = self.ask(connection, *command)
+        connection.disconnect()
+        return reply
 
     def ask(self, connection: Dialled, *command: str) -> Any:
         """Return the reply to *command*; on an error, close the *connection* (of `connect`).

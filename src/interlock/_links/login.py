@@ -5,8 +5,8 @@ Rules:
 * The user's provider may raise, hang or call ``sys.exit``. It runs in a thread of its own, for all
   callers that ask at the same time, and a caller waits a limited time. A call that hangs is left
   behind, and the next caller asks anew, while there are few of these.
-* The former answer serves until a server refuses it: a caller that has one waits only shortly for a
-  new one, and a provider that fails or hangs is no reason to connect to nothing.
+* An answer serves until there is another one or a server refuses it. So a provider that fails or
+  hangs is no reason to connect to nothing, and a slow one delays no connection.
 * `version` grows with each other answer. A connection notes the version that it logged in with.
 * While there are connections, a thread asks again before the answer ends. After a change it tells
   every follower, and again ever more rarely. A connection may be busy, or the server may not know
@@ -16,16 +16,14 @@ Rules:
 
 from __future__ import annotations
 
-import itertools
 import logging
-import threading
 import time
 import weakref
 from concurrent.futures import TimeoutError as NotYet
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from interlock._links.dialling import Shared, answer_of
 from interlock._links.resp import pack
+from interlock._links.shared import Shared, answer_of
 from interlock.credentials import CredentialProvider
 from interlock.errors import InterlockError, ServerUnavailableError
 
@@ -35,8 +33,6 @@ if TYPE_CHECKING:
 
 LIMIT = 3.0
 """Seconds after which a provider that does not answer hangs."""
-SHORTLY = 0.25
-"""Seconds that a caller waits for a new answer while the former one serves."""
 MOST = 4
 """How many calls of a provider may hang at a time."""
 EVERY = 60.0
@@ -45,8 +41,10 @@ EARLY = 0.8
 """The part of its life after which an answer is asked for anew."""
 TICK = 0.05
 """Seconds after which followers are told of a change again; each next time it takes twice that."""
-LOOK = 5.0
-"""The most of these seconds. So often the thread also looks whether all followers are gone."""
+LONGEST = 5.0
+"""The most of these seconds."""
+LOOK = 1.0
+"""Seconds between two looks for followers and new answers."""
 _LOGGER = logging.getLogger("interlock")
 Known = tuple[tuple[str, ...], int]
 """Credentials, and their version."""
@@ -56,11 +54,7 @@ class Follower(Protocol):
     """One or more connections that log in anew."""
 
     def log_in_anew(self) -> None:
-        """Log in on each connection that has an older version; called in the login's thread.
-
-        A refusal goes to `Login.refused`, and the connection is kept.
-        """
-        ...
+        """Log in on each connection that has an older version; called in the login's thread."""
 
 
 class Login:
@@ -79,13 +73,12 @@ class Login:
         self.limit = LIMIT
         self._known: Known = (), 0
         self._until = 0.0
-        self._asking = Shared[None]("interlock-ask")
+        self._asking = Shared[None]("interlock-ask", here=False)
         self._asked_at = 0.0
-        self._numbers, self._adopted = itertools.count(1), 0
-        self._calls = set[int]()
+        self._adopted_at = 0.0
+        self._calls = set[object]()
         self._followers: weakref.WeakKeyDictionary[Follower, None] = weakref.WeakKeyDictionary()
-        self._bell = threading.Event()
-        self._keeper: threading.Thread | None = None
+        self._keeping = Shared[None]("interlock-credentials", here=False)
         self._refused = self._doubted = -1
 
     @property
@@ -94,48 +87,27 @@ class Login:
         return self._known[1]
 
     def now(self) -> Known:
-        """Return what the provider answers now, and the version of that answer.
-
-        If it gives none, its former answer serves, unless a server has refused that.
+        """Return the credentials, and their version; ask for them unless there are some that serve.
 
         Raises:
-            ServerUnavailableError: it raised, hangs, or answered with something else.
+            ServerUnavailableError: the provider raised, hangs, or answered with something else.
         """
-        serves = self.version > 0 and not self.doubted
-        try:
-            answer_of(self._ask(), min(SHORTLY, self.limit) if serves else self.limit)
-        except NotYet:
-            if not serves:
+        if self.version == 0 or self.doubted:
+            try:
+                answer_of(self._ask(), self.limit)
+            except NotYet:
                 raise self._hangs() from None
-        except ServerUnavailableError:
-            if not serves:
-                raise
         return self._known
 
     def follow(self, follower: Follower) -> None:
         """Tell *follower* of new credentials until `leave`, or for as long as it lives."""
         self._followers[follower] = None
-        if self._kept():
-            return
-        self._bell = threading.Event()  # a forked child may have inherited one in use
-        keeper = threading.Thread(target=self._keep, name="interlock-credentials", daemon=True)
-        self._keeper = keeper
-        try:
-            # Not `self._keeper`: others who follow just now may have put their thread there.
-            keeper.start()
-        except RuntimeError:  # no thread can start: credentials come with each connection
-            self._keeper = None
+        # If no thread can start, new credentials come with each connection.
+        _ = self._keeping.begin(self, self._keep)
 
     def leave(self, follower: Follower) -> None:
         """Forget *follower*; it may have gone already."""
         _ = self._followers.pop(follower, None)
-        if self._kept():
-            self._bell.set()
-
-    def _kept(self) -> bool:
-        """Return whether the thread runs that asks again; a fork ends it."""
-        keeper = self._keeper
-        return keeper is not None and keeper.is_alive()
 
     def command(self) -> bytes:
         """Return the packed command that logs in with the newest answer."""
@@ -171,48 +143,48 @@ class Login:
             asked = None
         if asked is None:
             self._asked_at = now
-        try:
-            return self._asking.begin(self, self._call)
-        except RuntimeError as error:
-            raise _failed(error, transient=self.version > 0) from error
+        return self._asking.begin(self, self._call)
 
     def _call(self) -> None:
         """Call the provider, and adopt its answer unless a newer call was answered before."""
-        number = next(self._numbers)
-        self._calls.add(number)
+        began, call = time.monotonic(), object()
+        self._calls.add(call)
         try:
             answer, seconds = _read(self._provider())
         except BaseException as error:
             raise _failed(error, transient=self.version > 0) from error
         finally:
-            self._calls.discard(number)
-        if number < self._adopted:
+            self._calls.discard(call)
+        if began < self._adopted_at:
             return
-        self._adopted = number
+        self._adopted_at = began
         self._until = time.monotonic() + seconds * EARLY
         if answer != self._known[0]:
             self._known = answer, self.version + 1
-            if self._kept():
-                self._bell.set()
 
     def _keep(self) -> None:
         """Ask again and again, and tell the followers, as long as there are any."""
-        me = threading.current_thread()
-        told, pause, failing = 0, 0.0, False
-        while self._keeper is me:
-            _ = self._bell.wait(min(pause, max(self._until - time.monotonic(), TICK)))
-            self._bell.clear()
-            if not self._followers:
-                self._keeper = None
-                # One may have come just now, and have taken this thread for running.
-                if self._followers and self._keeper is None:
-                    self._keeper = me
-                continue
-            if time.monotonic() >= self._until:
+        told, pause, tell_at, failing = -1, TICK, 0.0, False
+        while self._followers:
+            now = time.monotonic()
+            if now >= self._until:
                 failing = not self._renew(log=not failing)
-            pause = TICK if told != self.version else min(pause * 2, LOOK)
-            told = self.version
-            self._tell()
+            if told != self.version:
+                told, pause, tell_at = self.version, TICK, 0.0
+            # Not with each answer: a connection that logs in is missing to those who want one.
+            if now >= tell_at:
+                for ref in self._followers.keyrefs():
+                    follower = ref()
+                    if follower is not None:
+                        follower.log_in_anew()
+                    del follower
+                tell_at, pause = now + pause, min(pause * 2, LONGEST)
+            time.sleep(max(min(tell_at, self._until, now + LOOK) - time.monotonic(), TICK))
+        if (ends := self._keeping.running(self)) is not None:
+            self._keeping.leave(self, ends)
+        # One may have come just now, and have taken this thread for running.
+        if self._followers:
+            _ = self._keeping.begin(self, self._keep)
 
     def _renew(self, *, log: bool) -> bool:
         """Ask for a new answer; return whether one came. If none did, *log* that."""
@@ -229,12 +201,6 @@ class Login:
                 "%s; the former ones serve until a server refuses them", failure, extra=extra
             )
         return False
-
-    def _tell(self) -> None:
-        for ref in self._followers.keyrefs():
-            follower = ref()
-            if follower is not None:
-                follower.log_in_anew()
 
 
 def _read(answer: object) -> tuple[tuple[str, ...], float]:

@@ -16,10 +16,10 @@ from time import monotonic
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from interlock._links.dialling import in_thread
 from interlock._links.pipeline import Pipeline
 from interlock._links.pool import NodePool, Pool
 from interlock._links.replies import returned
+from interlock._links.shared import in_thread
 from interlock._links.topology import LEAST, Route
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 
@@ -53,6 +53,7 @@ class Multiplexer:
         # For the tasks that have threads: there are no more threads than connections.
         self._rooms = WeakKeyDictionary[NodePool, asyncio.Semaphore]()
         self._closed = False
+        self._only = None if topology.clustered else topology.any_owner()
 
     async def open(self, pubsub: PubSub, timeout: float) -> None:
         """Learn which node serves which slot, and whether there are sharded channels.
@@ -91,7 +92,7 @@ class Multiplexer:
         If the reply there is an error, or an error comes in its place, pass it to `judged`.
         """
         # Of many calls the keys must first be made.
-        owner = self._topology.only or self._topology.owner(call.keys[0])
+        owner = self._only or self._topology.owner(call.keys[0])
         pipeline = self._pipelines.get(owner)
         if pipeline is None or pipeline.dead or call.replication is not None:
             return None

@@ -9,13 +9,16 @@ import re
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from interlock._hints import did_you_mean
+from interlock._links.dialled import verify_mode
 from interlock._links.login import Login
 from interlock.errors import ConfigError
+from interlock.options import OptionChanges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_DATABASE = re.compile(r"/*(-?\d+)?/?", re.ASCII)
+_DATABASE = re.compile(r"/*(\d+)?/?", re.ASCII)
 _PASSWORD = re.compile(r"(?<=[?&])([^=&]*password)=[^&]*")
 _FALSE = ("0", "F", "FALSE", "N", "NO")
 
@@ -30,6 +33,18 @@ TLS = frozenset(
     )
 )
 """Options of redis-py's connections that count here."""
+_OURS = frozenset({
+    "decode_responses", "encoding", "encoding_errors", "health_check_interval", "lib_name",
+    "lib_version", "max_connections", "protocol", "retry_on_error", "retry_on_timeout",
+    "single_connection_client", "socket_connect_timeout", "socket_read_size", "socket_timeout",
+    "socket_type", "timeout",
+})  # fmt: skip
+"""Options of a URL by which redis-py would retry, check health or decode by itself, or that are
+read apart. We decide what may be sent again."""
+
+
+_NO_WORDS = ("credential_provider", "ssl")
+"""Options that no URL can give."""
 
 
 def _is_true(word: str) -> bool | None:
@@ -77,9 +92,10 @@ def read_url(url: str, shown: str | None = None) -> dict[str, Any]:
     if parts.fragment:
         refuse(shown, "nothing may follow a #; percent-encode / ? # @ : in a password")
     given = _parameters(parts.query, shown)
-    for name, part in (("username", parts.username), ("password", parts.password)):
-        if part:
-            given[name] = unquote(part)
+    if parts.scheme == "rediss":
+        given["ssl"] = True
+    login = {"username": parts.username, "password": parts.password}
+    given |= {name: unquote(part) for name, part in login.items() if part}
     if parts.scheme == "unix":
         given["path"] = unquote(parts.path) or refuse(shown, "the path of the socket is missing")
         return given
@@ -109,10 +125,36 @@ def _parameters(query: str, shown: str) -> dict[str, Any]:
     return given
 
 
-def read_client(
-    options: Mapping[str, Any], connection_class: type | None = None
-) -> tuple[dict[str, Any], bool]:
-    """Return the options of a client of redis-py's that count here, and whether it speaks TLS.
+def check(given: Mapping[str, Any], where: str) -> None:
+    """Refuse options that no server at *where* can have; errors as `read_url`."""
+    for name in ("socket_timeout", "socket_connect_timeout", "max_connections"):
+        value = given.get(name)
+        if value is not None and value <= 0:
+            raise ConfigError(f"{name} for {where} must be above 0, not {value!r}")
+    tls = bool(given.get("ssl"))
+    known = _OURS | (UNIX if "path" in given else TCP | TLS | {"ssl"} if tls else TCP)
+    # redis-py's own clients set many options to what changes nothing.
+    unknown = {name for name, value in given.items() if value and name not in known}
+    unknown |= {name for name in _NO_WORDS if isinstance(given.get(name), str)}
+    for name in sorted(unknown):
+        raise ConfigError(f"unknown option {name!r} for {where}: {_meant(name, known)}")
+    if given.get("credential_provider") and (given.get("username") or given.get("password")):
+        raise ConfigError(f"{where} has credentials twice: in the URL, and by credentials=")
+    if tls:
+        _ = verify_mode(given)
+
+
+def _meant(unknown: str, known: frozenset[str]) -> str:
+    """Return what to write in place of an option that no URL takes."""
+    if unknown in OptionChanges.__annotations__:
+        return f"give it to connect(), as connect(url, {unknown}=...)"
+    if unknown in TLS | {"ssl"}:
+        return "it is for TLS, so write rediss in place of redis in the URL"
+    return did_you_mean(unknown, known)
+
+
+def read_client(options: Mapping[str, Any], connection_class: type | None = None) -> dict[str, Any]:
+    """Return the options of a client of redis-py's that count here.
 
     Its own clients set many others. Time-outs and the size of a pool may be its defaults, and ours
     must count then. What is unknown of TLS is kept, so that it is refused.
@@ -129,9 +171,10 @@ def read_client(
         given["credential_provider"] = Login(provider)
     # The class is redis-py's or valkey-py's, or the user has derived it from one of these.
     kind = connection_class or options.get("connection_class")
-    if kind is None:
-        return given, bool(options.get("ssl"))
-    return given, any("SSL" in each.__name__ for each in kind.__mro__)
+    of_class = kind is not None and any("SSL" in each.__name__ for each in kind.__mro__)
+    if of_class or (kind is None and options.get("ssl")):
+        given["ssl"] = True
+    return given
 
 
 def refuse(url: str, why: str) -> NoReturn:

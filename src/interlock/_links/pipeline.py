@@ -26,10 +26,10 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from interlock._core.model.foreign_text import safe
-from interlock._links.dialling import in_thread
 from interlock._links.exchange import CHUNK
 from interlock._links.replies import FULL, TOO_MANY, error_code, left, maybe_tls, refusal
 from interlock._links.resp import Replies, ReplyError, again, pack_evalsha
+from interlock._links.shared import in_thread
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:

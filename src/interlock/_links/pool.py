@@ -260,7 +260,7 @@ class Pool:
         self._closed = False
         self._idle_at = 0.0
         # A single server redirects nobody: its calls need not pass through here.
-        self.eval = self._eval if topology.only is None else self._at(topology.only).eval
+        self.eval = self._eval if topology.clustered else self._at(topology.any_owner()).eval
 
     def open(self, pubsub: PubSub, timeout: float) -> None:
         """Learn everything that must be known of the servers; errors as `Topology.open`."""

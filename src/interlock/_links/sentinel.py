@@ -36,16 +36,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core.model.foreign_text import safe
-from interlock._links.dialling import LEAST, Shared, answer_of, copied
-from interlock._links.endpoint import Address, Endpoint
+from interlock._links.dialled import LEAST, Address
+from interlock._links.endpoint import Endpoint
 from interlock._links.replies import understood
+from interlock._links.shared import Shared, answer_of, copied
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from interlock._links.dialled import Dialled
-    from interlock._links.login import Login
 
 PATIENCE = 2.5
 """Seconds that all Sentinels together have to answer.
@@ -63,9 +63,6 @@ _UNKNOWN: Address = ("", 0)
 
 class Sentinels:
     """The Sentinels of one service, and which primary they are believed to have.
-
-    The `Sentinel.discover_master` of redis-py is not used. Only the text of its error says whether
-    a password was refused or a Sentinel is down, and it changes its list without a lock.
 
     Args:
         service: the name that they know the primary by.
@@ -88,7 +85,6 @@ class Sentinels:
         self._others = others
         # By epoch: an answer that another thread has outrun then takes nothing back.
         self._primaries: dict[int, Address] = {}
-        self._seen = False
 
     @property
     def epoch(self) -> int:
@@ -108,11 +104,8 @@ class Sentinels:
         nodes = self.nodes
         for node in nodes:
             try:
-                connection = node.connect(self.patience)
-                reply = node.ask(connection, "SENTINEL", "MASTER", self.service)
-                connection.disconnect()
                 with understood(node.where):
-                    primary = self._primary(reply)
+                    primary = self._primary(told_by(node, self.patience, self.service))
             except ServerUnavailableError as error:
                 failures.append(error)
                 continue
@@ -127,7 +120,6 @@ class Sentinels:
             if self.believes(address, epoch):
                 # A new list, not a change of the old one: others may iterate over that.
                 self.nodes = [node, *(other for other in nodes if other is not node)]
-                self._seen = True
                 return primary
         if len(failures) < len(nodes):
             raise ServerUnavailableError(
@@ -146,14 +138,12 @@ class Sentinels:
         if primaries.get(epoch, address) != address:
             primaries[epoch] = _UNKNOWN
 
-    def _primary(self, reply: object) -> tuple[Address, int] | None:
-        """Return the primary's address and epoch; None if it is down, or the reply does not count.
+    def _primary(self, state: dict[str, str]) -> tuple[Address, int] | None:
+        """Return the primary's address and epoch; None if it is down, or the answer does not count.
 
         For a while, a Sentinel that performs a failover tells the next epoch together with the
         former address. The former primary must not draw tokens of that epoch.
         """
-        fields = [safe(field.decode(errors="replace")) for field in cast("list[bytes]", reply)]
-        state = dict(zip(fields[::2], fields[1::2], strict=True))
         flags = state["flags"].split(",")
         is_up = "master" in flags and not {"s_down", "o_down", "failover_in_progress"} & set(flags)
         if not is_up or int(state["num-other-sentinels"]) < self._others:
@@ -162,31 +152,37 @@ class Sentinels:
 
     def _failure(self, failures: Sequence[ServerUnavailableError]) -> ServerUnavailableError:
         """Return the error for a caller when no Sentinel could help, the most helpful one."""
+        told = next((each for each in failures if each.code is not None), None)
+        transient = bool(self._primaries)
         if any("No such master" in str(failure) for failure in failures):
-            return ServerUnavailableError(
+            what = (
                 f"the Sentinels do not know {self.where}: the path of the URL must begin with "
-                "the name of the service that they monitor",
-                code="ERR",
-                transient=self._seen,
+                "the name of the service that they monitor"
             )
-        failure = next((each for each in failures if each.code is not None), None)
-        if failure is None:
-            return ServerUnavailableError(
-                f"no Sentinel answered for {self.where}: {'; '.join(map(str, failures))}",
-                transient=self._seen,
-            )
-        if "unknown command 'SENTINEL'" in str(failure).replace("`", "'"):
-            return ServerUnavailableError(
+        elif told is None:
+            what = f"no Sentinel answered for {self.where}: {'; '.join(map(str, failures))}"
+        elif "unknown command 'SENTINEL'" in str(told).replace("`", "'"):
+            transient = False
+            what = (
                 f"the server of {self.where} is not a Sentinel: name the Sentinels' hosts and "
-                "ports, or connect to the server itself by redis://",
-                code=failure.code,
+                "ports, or connect to the server itself by redis://"
+            )
+        else:
+            transient = told.transient
+            what = (
+                f"no Sentinel answered for {self.where}: {told}; what concerns the Sentinels "
+                "themselves is told by sentinel_username, sentinel_password, sentinel_ssl, ..."
             )
         return ServerUnavailableError(
-            f"no Sentinel answered for {self.where}: {failure}; what concerns the Sentinels "
-            "themselves is told by sentinel_username, sentinel_password, sentinel_ssl, ...",
-            code=failure.code,
-            transient=failure.transient,
+            what, code=None if told is None else told.code, transient=transient
         )
+
+
+def told_by(node: Endpoint, timeout: float, service: str) -> dict[str, str]:
+    """Return what the Sentinel *node* knows of the primary of *service*; errors as `answer`."""
+    reply = cast("list[bytes]", node.answer(timeout, "SENTINEL", "MASTER", service))
+    words = [safe(word.decode(errors="replace")) for word in reply]
+    return dict(zip(words[::2], words[1::2], strict=True))
 
 
 class SentinelEndpoint(Endpoint):
@@ -195,31 +191,22 @@ class SentinelEndpoint(Endpoint):
     Args:
         sentinels: the Sentinels that know where it is.
         given: the options of the data nodes, without host and port.
-        tls: whether connections to them are encrypted.
 
     Attributes:
         sentinels: as given.
         connected: called after every new connection.
-        left: called when there is another primary than before.
     """
 
     moves = True
     rights = ("role",)
 
-    def __init__(self, sentinels: Sentinels, given: Mapping[str, Any], *, tls: bool) -> None:
-        super().__init__(given, tls=tls, where=sentinels.where)
-        self._data_node = Endpoint(given, tls=tls)
+    def __init__(self, sentinels: Sentinels, given: Mapping[str, Any]) -> None:
+        super().__init__(given, where=sentinels.where)
         self.sentinels = sentinels
         self.connected: Callable[[], None] = lambda: None
-        self.left: Callable[[], None] = lambda: None
         self._asking = Shared[tuple[Address, int]]("interlock-sentinels")
         self._failure: ServerUnavailableError | None = None
         self.after_fork()
-
-    def use_login(self, login: Login) -> None:
-        """Log in to the data nodes with what *login* knows; errors as `Endpoint.use_login`."""
-        super().use_login(login)
-        self._data_node.use_login(login)
 
     def after_fork(self) -> None:
         """Forget the connections of the parent process."""
@@ -230,7 +217,6 @@ class SentinelEndpoint(Endpoint):
         self._open: weakref.WeakKeyDictionary[Dialled, Address] = weakref.WeakKeyDictionary()
 
     def connect(self, timeout: float, *, for_loop: bool = False) -> Dialled:
-        """Return a connection to the primary; arguments and errors as `Endpoint.connect`."""
         until = time.monotonic() + timeout
         address, epoch = self._found(timeout)
         node = self._node(address)
@@ -264,11 +250,7 @@ class SentinelEndpoint(Endpoint):
     def _found(self, timeout: float) -> tuple[Address, int]:
         """Return what the Sentinels say; all who want to connect meanwhile share one answer."""
         try:
-            asked = self._asking.begin("primary", self._ask)
-        except RuntimeError:  # too many threads
-            return self._ask()
-        try:
-            return answer_of(asked, timeout)
+            return answer_of(self._asking.begin("primary", self._ask), timeout)
         except NotYet:
             if (failure := self._failure) is not None:
                 # A caller with less time than they have would never learn that it is a mistake.
@@ -281,23 +263,18 @@ class SentinelEndpoint(Endpoint):
         try:
             answer = self.sentinels.look_up()
         except ServerUnavailableError as error:
-            self._failure = copied(error)
+            self._failure = error
             raise
         self._failure = None
         return answer
 
     def _node(self, address: Address) -> Endpoint:
-        node, connections = self._data_node.at(*address), self._open
-
-        def note(connection: Dialled) -> None:
-            # Before it connects: a server may already hang while the connection logs in.
-            connections[connection] = address
-
-        node.seen, node.opening = self.seen, note
+        node = self.at(*address)
+        # Before it connects: a server may already hang while the connection logs in.
+        node.opening = lambda connection: self._open.__setitem__(connection, address)
         return node
 
     def primaries(self, timeout: float) -> Sequence[Endpoint]:
-        """Return the primary; errors as `Endpoint.primaries`."""
         address, _ = self._found(timeout)
         return [self._node(address)]
 
@@ -310,7 +287,6 @@ class SentinelEndpoint(Endpoint):
         return self._epoch
 
     def took_over(self, key: str) -> float:
-        """Return how many seconds ago another primary has taken over, and *key* with it."""
         del key
         return time.monotonic() - self._moved_at
 
@@ -321,14 +297,10 @@ class SentinelEndpoint(Endpoint):
         server. Any thread may call this.
         """
         former, self._primary = self._primary, address
-        if former not in (None, address):
-            self._moved_at = time.monotonic()
-            self.sentinels.announced(address)
-            self._cut(address)
-            self.left()
-
-    def _cut(self, address: Address) -> None:
-        """Cut each connection that does not lead to *address*; its user sees it end."""
+        if former in (None, address):
+            return
+        self._moved_at = time.monotonic()
+        self.sentinels.announced(address)
         for ref in self._open.keyrefs():
             connection = ref()
             if connection is None or self._open.get(connection) == address:
@@ -339,3 +311,4 @@ class SentinelEndpoint(Endpoint):
                     # session, which another thread may use. The socket of an event loop may be
                     # shut by any thread.
                     socket.socket.shutdown(sock, socket.SHUT_RDWR)
+        self.on_change()

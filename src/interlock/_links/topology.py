@@ -7,19 +7,22 @@ part, and nobody needs to ask.
 
 from __future__ import annotations
 
+import math
+from binascii import crc_hqx
 from concurrent.futures import Future
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from interlock._links.endpoint import Endpoint
 from interlock._links.replies import RedirectedError
-from interlock._links.slots import slot_of
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from interlock._links.endpoint import Endpoint
     from interlock.options import PubSub
 
+SLOTS = 1 << 14
 MOST_HOPS = 5
 ONCE_MORE = 0.1
 """Seconds between two fetches of the map while a node does not answer."""
@@ -27,41 +30,80 @@ LEAST = 0.001
 """Seconds for a command whose time is up."""
 
 
+@lru_cache(maxsize=4096)
+def slot_of(key: str) -> int:
+    """Return the slot of *key* (or of a sharded channel).
+
+    Source: the cluster specification of redis.io: CRC16 (XMODEM) of the hash tag, or of all.
+    """
+    whole = key.encode()
+    begin = whole.find(b"{") + 1
+    end = whole.find(b"}", begin) if begin else -1
+    return crc_hqx(whole[begin:end] if end > begin else whole, 0) % SLOTS
+
+
 class Topology:
-    """What one client knows of its servers: as it stands, that one server serves all keys.
-
-    `Cluster` replaces what is different with several nodes.
-
-    Args:
-        endpoint: the server.
+    """What one client knows of its servers, as it stands if a single one keeps all keys.
 
     Attributes:
         where: their name in messages, which no other servers have.
-        only: the single server, or None where keys belong to several nodes.
+        db: the database.
+        command_timeout: seconds, when the URL gave ``socket_timeout``.
+        clustered: whether keys belong to several nodes.
+        moves: whether another server may take the place of a node. Then connections to the former
+            one are given up.
+        rights: the commands that find the nodes, as an ACL names them.
         sharded: whether there are sharded channels; None until the nodes were asked.
-        on_change: called, in any thread, when another node serves some slot.
+        on_change: called, in any thread, when another server keeps some of the keys.
     """
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self.where = endpoint.where
-        self.only: Endpoint | None = endpoint
-        self.sharded: bool | None = False
+    clustered = moves = False
+    rights: tuple[str, ...] = ()
+    sharded: bool | None = False
+
+    def __init__(self, where: str, db: int, command_timeout: float | None) -> None:
+        self.where, self.db, self.command_timeout = where, db, command_timeout
         self.on_change: Callable[[], None] = lambda: None
-        self._endpoint = endpoint
+
+    @property
+    def identity(self) -> str:
+        """The name that tells this database from all others, on these servers and elsewhere."""
+        return f"{self.where}/{self.db}"
 
     @property
     def nodes(self) -> Sequence[Endpoint]:
         """All nodes that are known."""
-        return (self._endpoint,)
+        return (self.any_owner(),)
 
     def owner(self, key: str) -> Endpoint | None:
         """Return the node that serves *key*, or None if that is not known."""
         del key
-        return self._endpoint
+        return self.any_owner()
 
     def any_owner(self) -> Endpoint:
         """Return a node to ask about a key that no node is known to serve."""
-        return self._endpoint
+        raise NotImplementedError
+
+    def primaries(self, timeout: float) -> Sequence[Endpoint]:
+        """Return the servers that keep locks now, each by itself.
+
+        Raises:
+            ServerUnavailableError: they could not be found in about *timeout* seconds.
+        """
+        del timeout
+        return self.nodes
+
+    def epoch(self) -> int:
+        """Return a number that grows each time another server takes the place of the only one.
+
+        The nodes of a cluster know the epochs of their shards themselves.
+        """
+        return 0
+
+    def took_over(self, key: str) -> float:
+        """Return how many seconds ago another server was seen to take over *key*."""
+        del key
+        return math.inf
 
     def learn(self, redirected: RedirectedError) -> Endpoint:
         """Return the node that a command was redirected to, and remember it if that is for good.
@@ -82,7 +124,7 @@ class Topology:
         Return a future that is done when that is known.
         """
         del pause
-        return done(None)
+        return done()
 
     def nobody(self, key: str) -> ServerUnavailableError:
         """Return the error for a *key* that no node is known to serve."""
@@ -141,16 +183,8 @@ class Route:
         return self._topology.learn(failure)
 
 
-def done(error: Exception | None) -> Future[None]:
-    """Return a future that is done, perhaps with *error*."""
+def done() -> Future[None]:
+    """Return a future that is done."""
     future = Future[None]()
-    if error is None:
-        future.set_result(None)
-    else:
-        future.set_exception(error)
+    future.set_result(None)
     return future
-
-
-def topology_of(servers: Endpoint | Topology) -> Topology:
-    """Return the topology of *servers*."""
-    return Topology(servers) if isinstance(servers, Endpoint) else servers

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import socket
+from functools import cache
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import parse_qs, unquote
 
 from interlock._links.cluster import Cluster
 from interlock._links.endpoint import Endpoint
@@ -17,6 +18,7 @@ from interlock._misuse import warn
 from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
+    from interlock._links.topology import Topology
     from interlock.options import Options
 
 PLAIN = ("redis", "rediss", "unix")
@@ -35,6 +37,10 @@ _ONE_LIST = (
     "redis+sentinel://user:password@a:26379,b:26379/mymaster; sentinel_username and "
     "sentinel_password are for the Sentinels themselves, and the same for all"
 )
+_SEVERAL = (
+    "it has several addresses; begin it with redis+cluster:// for a cluster, or "
+    "redis+sentinel:// for Sentinels"
+)
 _PREFIX = re.compile(r"(?P<mark>[?&])prefix=(?P<value>[^&#]*)(?P<more>&?)")
 
 
@@ -42,20 +48,16 @@ class EmbeddedWarning(UserWarning):
     """No server was named, so the embedded one is used."""
 
 
-_warned: list[bool] = []
-
-
+@cache
 def _warn_once() -> None:
-    if not _warned:
-        warn(
-            "no URL given: an embedded server is used, whose locks only your processes on this "
-            "machine share; set INTERLOCK_URL to lock between machines",
-            EmbeddedWarning,
-        )
-        _warned.append(True)
+    warn(
+        "no URL given: an embedded server is used, whose locks only your processes on this "
+        "machine share; set INTERLOCK_URL to lock between machines",
+        EmbeddedWarning,
+    )
 
 
-def open_url(url: str | None, options: Options) -> tuple[Endpoint | Cluster, Options]:
+def open_url(url: str | None, options: Options) -> tuple[Topology, Options]:
     """Return the servers that *url* means, and *options* with the prefix that it gives.
 
     Args:
@@ -69,15 +71,15 @@ def open_url(url: str | None, options: Options) -> tuple[Endpoint | Cluster, Opt
     if url is None:
         return _of_environment(options)
     bare, prefix = _without_prefix(url)
-    servers = _servers(bare)
+    given = options.credentials
+    login: dict[str, Any] = {} if given is None else {"credential_provider": Login(given)}
+    servers = _servers(bare, login)
     if prefix is not None:
         if options.prefix not in (None, prefix):
             raise ConfigError(
                 f"the URL gives the prefix {prefix!r}, and the options {options.prefix!r}"
             )
         options = options.replace(prefix=prefix)
-    if options.credentials is not None:
-        servers.use_login(Login(options.credentials))
     return servers, options
 
 
@@ -95,94 +97,78 @@ def _without_prefix(url: str) -> tuple[str, str | None]:
     return f"{url[: found.start()]}{mark}{url[found.end() :]}", unquote(found["value"])
 
 
-def _servers(url: str) -> Endpoint | Cluster:
+def _servers(url: str, login: dict[str, Any]) -> Topology:
     # valkeys:// means rediss://, also with +sentinel and +cluster.
     url = _VALKEY.sub("redis", url, count=1) if url.startswith("valkey") else url
-    scheme, found, rest = url.partition("://")
-    login, _, hosts = re.split("[/?#]", rest, maxsplit=1)[0].rpartition("@")
+    scheme, found, path = url.partition("://")
+    authority = re.split("[/?#]", path, maxsplit=1)[0]
+    rest = path[len(authority) :]
+    user, at, hosts = authority.rpartition("@")
     listed = scheme not in ("unix", "embedded") and ";" in hosts
-    if listed or (scheme in SENTINEL + CLUSTER and _SECOND_LOGIN.search(login)):
+    if listed or (scheme in SENTINEL + CLUSTER and _SECOND_LOGIN.search(user)):
         refuse(url, _ONE_LIST)
     if not found or scheme not in SCHEMES:
         known = ", ".join(f"{each}://" for each in SCHEMES)
         refuse(url, f"it must start with one of {known}, or valkey:// in place of redis://")
     if scheme == "embedded":
-        return _embedded(rest.rstrip("/") or "default")
+        return _embedded(path.rstrip("/") or "default", login)
     if scheme == "unix" and not hasattr(socket, "AF_UNIX"):
         refuse(url, "Python has no Unix sockets here")
-    if scheme in SENTINEL:
-        return _of_sentinels(url)
-    if scheme in CLUSTER:
-        scheme, login, several, rest = _split(url)
-        return Cluster([_server(f"{scheme}://{login}{host}{rest}", shown=url) for host in several])
-    if "," in hosts and scheme != "unix":
-        refuse(
-            url,
-            "it has several addresses; begin it with redis+cluster:// for a cluster, "
-            "or redis+sentinel:// for Sentinels",
-        )
-    return Endpoint.from_url(url)
-
-
-def _split(url: str) -> tuple[str, str, list[str], str]:
-    """Return the parts of a *url* with several hosts: what each host's own URL has, and the hosts.
-
-    These are redis or rediss, user and password with their @, the hosts, and the rest.
-    """
-    scheme, _, rest = url.partition("://")
-    authority = re.split("[/?#]", rest, maxsplit=1)[0]
-    login, at, listed = authority.rpartition("@")
-    hosts = listed.split(",")
-    if "" in hosts:
+    several = hosts.split(",")
+    if scheme in PLAIN:
+        if len(several) > 1 and scheme != "unix":
+            refuse(url, _SEVERAL)
+        return Endpoint.from_url(url, **login)
+    if "" in several:
         refuse(url, "a host is missing")
-    return scheme.partition("+")[0], login + at, hosts, rest[len(authority) :]
+    begin = f"{scheme.partition('+')[0]}://{user}{at}"
+    if scheme in SENTINEL:
+        return _of_sentinels(url, begin, several, rest, login)
+    return Cluster([Endpoint.from_url(f"{begin}{host}{rest}", url, **login) for host in several])
 
 
-def _server(url: str, shown: str, **otherwise: int) -> Endpoint:
-    """Return the server of *url*, a part of *shown*; *otherwise* has options that it may lack."""
-    return Endpoint(otherwise | read_url(url, shown), tls=url.startswith("rediss"))
-
-
-def _of_sentinels(url: str) -> SentinelEndpoint:
+def _of_sentinels(
+    url: str, begin: str, hosts: list[str], rest: str, login: dict[str, Any]
+) -> SentinelEndpoint:
     """Read ``redis+sentinel://[user:password@]host[:port],.../service[/db][?parameters]``.
 
     Parameters are redis-py's, for the data nodes. With ``sentinel_`` before the name, they are for
     the Sentinels. ``rediss+sentinel://`` speaks TLS with both. The Sentinels then have the TLS
     settings of the data nodes, except for settings of their own. ``sentinel_ssl`` turns TLS on or
     off for the Sentinels alone. User and password are never passed on from one to the other.
+
+    Args:
+        url: the URL.
+        begin: what it has before the hosts, as for a single server.
+        hosts: the hosts.
+        rest: what follows them.
+        login: the options of the data nodes that the URL cannot give.
     """
-    scheme, login, hosts, rest = _split(url)
     path, _, query = rest.partition("?")
     if path.startswith("#"):
         refuse(url, "nothing may follow a #; percent-encode / ? # @ : in a password")
     service, _, db = path.removeprefix("/").partition("/")
     if not service:
         refuse(url, "its path must name the service, as in redis+sentinel://host:26379/mymaster/0")
-    data, own = dict[str, str](), dict[str, str]()
-    for word in filter(None, query.split("&")):
-        name, _, value = word.partition("=")
-        # The first of several counts, as in all URLs.
-        _ = (own if name.startswith(OWN) else data).setdefault(name.removeprefix(OWN), value)
-    tls = scheme == "rediss"
-    answer = own.pop("ssl", str(tls)).lower()
-    own_tls = answer in _YES
+    tls = begin.startswith("rediss")
+    answer = parse_qs(query).get("sentinel_ssl", [str(tls)])[0].lower()
     if answer not in (*_YES, *_NO):
         refuse(url, "sentinel_ssl must be true or false")
-    if tls and own_tls:
-        own = {name: value for name, value in data.items() if name.startswith("ssl_")} | own
-    own_scheme = "rediss" if own_tls else "redis"
+    words = [word for word in query.split("&") if not word.startswith("sentinel_ssl=")]
+    data = [word for word in words if not word.startswith(OWN)]
+    own = [word.removeprefix(OWN) for word in words if word.startswith(OWN)]
+    scheme = "rediss" if answer in _YES else "redis"
+    if tls and answer in _YES:  # of several words with one name, the first one counts
+        own += [word for word in data if word.startswith("ssl_")]
     nodes = [
-        _server(f"{own_scheme}://{host}?{_query(own)}", url, port=SENTINEL_PORT) for host in hosts
+        Endpoint.from_url(f"{scheme}://{host}?{'&'.join(own)}", url, port=SENTINEL_PORT)
+        for host in hosts
     ]
-    given = read_url(f"{scheme}://{login}localhost/{db}?{_query(data)}", url)
-    return SentinelEndpoint(Sentinels(unquote(service), nodes), given, tls=tls)
+    given = login | read_url(f"{begin}localhost/{db}?{'&'.join(data)}", url)
+    return SentinelEndpoint(Sentinels(unquote(service), nodes), given)
 
 
-def _query(parameters: dict[str, str]) -> str:
-    return "&".join(f"{name}={value}" for name, value in parameters.items())
-
-
-def _of_environment(options: Options) -> tuple[Endpoint | Cluster, Options]:
+def _of_environment(options: Options) -> tuple[Topology, Options]:
     for variable in ("INTERLOCK_URL", "REDIS_URL"):
         if url := os.environ.get(variable):
             try:
@@ -193,7 +179,7 @@ def _of_environment(options: Options) -> tuple[Endpoint | Cluster, Options]:
     return open_url("embedded://", options)
 
 
-def _embedded(name: str) -> Endpoint:
+def _embedded(name: str, login: dict[str, Any]) -> Endpoint:
     try:
         # Imported here, because Windows lacks modules that it needs.
         from interlock._embedded import EmbeddedServer, ensure  # noqa: PLC0415
@@ -204,10 +190,10 @@ def _embedded(name: str) -> Endpoint:
             "or in INTERLOCK_URL or REDIS_URL"
         ) from error
     server = EmbeddedServer(place_of(name))
-    return Endpoint.from_url(server.url, prepare=lambda: ensure(name))
+    return Endpoint.from_url(server.url, prepare=lambda: ensure(name), **login)
 
 
-def servers_of(client: Any) -> Endpoint | Cluster:
+def servers_of(client: Any) -> Topology:
     """Return the servers that a *client* of redis-py's or valkey-py's is configured for.
 
     Raises:
@@ -217,8 +203,7 @@ def servers_of(client: Any) -> Endpoint | Cluster:
     # imported for this.
     if hasattr(client, "nodes_manager"):
         manager = client.nodes_manager
-        given, tls = read_client(manager.connection_kwargs)
-        first = Endpoint(given, tls=tls)
+        first = Endpoint(read_client(manager.connection_kwargs))
         seeds = [first.at(node.host, int(node.port)) for node in manager.startup_nodes.values()]
         return Cluster(seeds, manager.address_remap)
     if isinstance(client, str):
@@ -240,10 +225,8 @@ def servers_of(client: Any) -> Endpoint | Cluster:
     manager = pool.sentinel_manager
     nodes = [_of_pool(sentinel.connection_pool) for sentinel in manager.sentinels]
     sentinels = Sentinels(pool.service_name, nodes, others=manager.min_other_sentinels)
-    given, tls = read_client(pool.connection_kwargs, pool.connection_class)
-    return SentinelEndpoint(sentinels, given, tls=tls)
+    return SentinelEndpoint(sentinels, read_client(pool.connection_kwargs, pool.connection_class))
 
 
 def _of_pool(pool: Any) -> Endpoint:
-    given, tls = read_client(pool.connection_kwargs, pool.connection_class)
-    return Endpoint(given, tls=tls)
+    return Endpoint(read_client(pool.connection_kwargs, pool.connection_class))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from interlock._links.cluster import Cluster
 from interlock._links.sentinel import SentinelEndpoint
 from interlock.check.facts import collect
 from interlock.check.report import Finding, Report, ServerReport, Severity
@@ -16,11 +15,11 @@ from interlock.errors import ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from interlock._links.endpoint import Endpoint
+    from interlock._links.topology import Topology
     from interlock.check.requirements import Requirements
 
 
-def examine(given: Iterable[Endpoint | Cluster], requirements: Requirements) -> Report:
+def examine(given: Iterable[Topology], requirements: Requirements) -> Report:
     """Return what is found on the servers that *given* leads to; also those that are away.
 
     Of a Sentinel service the Sentinels and the primary are looked at, of a cluster every primary.
@@ -40,7 +39,7 @@ def examine(given: Iterable[Endpoint | Cluster], requirements: Requirements) -> 
             nodes = ()
         requirements = replace(requirements, finding=(*requirements.finding, *servers.rights))
         # As the client decides it.
-        if isinstance(servers, Cluster) and options.pubsub in ("auto", "sharded"):
+        if servers.clustered and options.pubsub in ("auto", "sharded"):
             requirements = replace(requirements, sharded=bool(servers.sharded))
         if isinstance(servers, SentinelEndpoint):
             found.append(examine_sentinels(servers, options.lease, timeout))
@@ -51,7 +50,7 @@ def examine(given: Iterable[Endpoint | Cluster], requirements: Requirements) -> 
                 found.append(_unreached(node, error))
                 continue
             library.append(facts.library)
-            findings = tuple(judge(facts, options, clustered=isinstance(servers, Cluster)))
+            findings = tuple(judge(facts, options, clustered=servers.clustered))
             found.append(ServerReport(node.where, reached=True, findings=findings))
     # A server refuses a whole line with a rule that it does not know.
     return Report(tuple(found), replace(requirements, library=bool(library) and all(library)))
@@ -67,7 +66,7 @@ def _messages(requirements: Requirements) -> list[tuple[str, ...]]:
     ]
 
 
-def _unreached(servers: Endpoint | Cluster, error: ServerUnavailableError) -> ServerReport:
+def _unreached(servers: Topology, error: ServerUnavailableError) -> ServerReport:
     # The error itself says what to do.
     finding = Finding("connection", Severity.ERROR, str(error))
     return ServerReport(servers.where, reached=False, findings=(finding,))

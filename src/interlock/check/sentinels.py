@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
-from interlock._core.model.foreign_text import safe
+from interlock._links.sentinel import told_by
 from interlock.check.report import Finding, ServerReport, Severity
 from interlock.errors import ServerUnavailableError
 
@@ -112,10 +112,7 @@ def _agreement(told: Sequence[SentinelFacts]) -> Iterator[Finding]:
 
 
 def _ask(node: Endpoint, service: str, timeout: float) -> SentinelFacts:
-    connection = node.connect(timeout)
-    reply = cast("list[bytes]", node.ask(connection, "SENTINEL", "MASTER", service))
-    words = [safe(word.decode(errors="replace")) for word in reply]
-    state = dict(zip(words[::2], words[1::2], strict=True))
+    state = told_by(node, timeout, service)
     return SentinelFacts(
         where=node.where,
         primary=f"{state['ip']}:{state['port']}",
@@ -123,18 +120,17 @@ def _ask(node: Endpoint, service: str, timeout: float) -> SentinelFacts:
         known=int(state["num-other-sentinels"]) + 1,
         replicas=int(state["num-slaves"]),
         down_after=int(state["down-after-milliseconds"]) / 1000,
-        quorum=_ask_for_quorum(node, connection, service),
+        quorum=_ask_for_quorum(node, timeout, service),
     )
 
 
-def _ask_for_quorum(node: Endpoint, connection: Any, service: str) -> str | None:
+def _ask_for_quorum(node: Endpoint, timeout: float, service: str) -> str | None:
     try:
-        node.ask(connection, "SENTINEL", "CKQUORUM", service)
+        _ = node.answer(timeout, "SENTINEL", "CKQUORUM", service)
     except ServerUnavailableError as error:
         if error.code == "NOQUORUM":
             return str(error)
         if error.code is None:
             raise
         return None
-    connection.disconnect()
     return ""

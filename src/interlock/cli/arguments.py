@@ -17,8 +17,7 @@ from interlock.options import Options
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from interlock._links.cluster import Cluster
-    from interlock._links.endpoint import Endpoint
+    from interlock._links.topology import Topology
     from interlock.inspection import Reader
 
 _UNITS = {"s": 1, "m": 60, "h": 3600}
@@ -106,9 +105,7 @@ def options_of(given: Mapping[str, Any], environ: Mapping[str, str]) -> Options:
     return Options(prefix=given.get("prefix"), credentials=credentials_of(environ))
 
 
-def open_servers(
-    given: Mapping[str, Any], environ: Mapping[str, str]
-) -> tuple[Endpoint | Cluster, Options]:
+def open_servers(given: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[Topology, Options]:
     """Return the servers that were named, and the options of those who ask them.
 
     Errors as `url_of`, and ConfigError for a URL or a prefix that cannot be.

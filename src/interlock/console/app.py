@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from interlock._links.cluster import Cluster
-    from interlock._links.endpoint import Endpoint
+    from interlock._links.topology import Topology
     from interlock.inspection import LockInfo
     from interlock.inspection.why import Account
     from interlock.options import Options
@@ -82,7 +81,7 @@ class Console:
         options: of the client that reads.
     """
 
-    def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
+    def __init__(self, servers: Topology, options: Options) -> None:
         self._servers = servers
         self._options = options
         self._locks = Reading(self._read_locks, FRESH)
@@ -193,7 +192,7 @@ def _refusal(scope: Scope) -> Response | None:
     return None
 
 
-def make_app(servers: Endpoint | Cluster, options: Options) -> ASGIApp:
+def make_app(servers: Topology, options: Options) -> ASGIApp:
     """Return the console as an ASGI application.
 
     Args:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from interlock._core.insight.card import CARD, FORMAT, index_of
 from interlock._core.insight.connection_name import client_in_names, client_part
 from interlock._core.model.foreign_text import safe
-from interlock._links.cluster import Cluster
 from interlock._links.resp import ReplyError
 from interlock.inspection.info import ClientInfo, HolderInfo, WaiterInfo
 from interlock.inspection.service import STEP, load, text_of
@@ -98,7 +97,7 @@ class CardReader:
 
     def _keys(self) -> Iterator[tuple[Endpoint, list[str]]]:
         """Yield the keys of all cards, some at a time, with the server that has them."""
-        if isinstance(self._service.servers, Cluster):
+        if self._service.servers.clustered:
             for node in self._service.nodes:
                 for keys in self._service.scan(node, "hash", CARD.format(f"{self._prefix}*")):
                     # What is in front of an id is another tenant's prefix.

@@ -28,7 +28,6 @@ from interlock._core.model.names import (
     limited_queue,
     waiting_queue,
 )
-from interlock._links.cluster import Cluster
 from interlock._links.resp import ReplyError
 from interlock.errors import ConfigError, ServerUnavailableError
 from interlock.inspection.cards import LONGEST_TIME, CardReader, Place
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from interlock._links.endpoint import Endpoint
+    from interlock._links.topology import Topology
     from interlock.inspection.cards import Card
     from interlock.options import Options
 
@@ -86,7 +86,7 @@ class Reader(AbstractContextManager["Reader"]):
     refuses because the user lacks a right. Then the error has the line that permits it.
     """
 
-    def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
+    def __init__(self, servers: Topology, options: Options) -> None:
         self._service = Service(servers, options)
         self._prefix = options.prefix or ""
         self._forget()
@@ -170,7 +170,7 @@ class Reader(AbstractContextManager["Reader"]):
 
     def _key(self, name: str) -> str:
         name = check_name(name)
-        if isinstance(self._service.servers, Cluster):
+        if self._service.servers.clustered:
             names.check_one_slot(name)
         return self._prefix + name
 
@@ -310,7 +310,7 @@ class Reader(AbstractContextManager["Reader"]):
         # No holder or queue tells the ids of those who poll. To find cards, a cluster must be
         # scanned: for one lock only if somebody listens, or holds permits.
         permits = any(KINDS[info.kind].type == "zset" for info in page)
-        scans = isinstance(self._service.servers, Cluster) and limit == ALL
+        scans = self._service.servers.clustered and limit == ALL
         spared = scans and not permits and not any(counts.values())
         told = Told() if spared else self._all_cards()
         found: list[LockInfo] = []
@@ -323,13 +323,13 @@ class Reader(AbstractContextManager["Reader"]):
         return found
 
 
-def read_deadlocks(servers: Endpoint | Cluster, options: Options) -> list[Deadlock]:
+def read_deadlocks(servers: Topology, options: Options) -> list[Deadlock]:
     """Return the deadlocks among all clients; errors as `Reader`. It blocks."""
     with Reader(servers, options) as reader:
         return reader.deadlocks()
 
 
-def read_lock(servers: Endpoint | Cluster, options: Options, name: str) -> LockInfo | None:
+def read_lock(servers: Topology, options: Options, name: str) -> LockInfo | None:
     """Return what is known of the lock *name*; errors as `Reader`. It blocks."""
     with Reader(servers, options) as reader:
         return reader.describe(name)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, cast
 from interlock._core.model.effects import Script
 from interlock._core.model.foreign_text import safe
 from interlock._core.scripts.source import sent
-from interlock._links.cluster import Cluster
 from interlock._links.connection import Connection
 from interlock._links.replies import error_code, understood
 from interlock._links.resp import ReplyError, pack
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
     from interlock._links.endpoint import Endpoint
+    from interlock._links.topology import Topology
     from interlock.options import Options
 
 STEP = 500
@@ -57,7 +57,7 @@ def _no_right(node: Endpoint, refusal: object, options: Options) -> ServerUnavai
 class Service:
     """The servers of one service, whose primaries are its nodes; close it."""
 
-    def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
+    def __init__(self, servers: Topology, options: Options) -> None:
         self.servers = servers
         self.options = options
         self.nodes: Sequence[Endpoint] = ()
@@ -80,11 +80,11 @@ class Service:
     def sharded(self) -> bool:
         """Return whether messages go to the node of their channel."""
         wanted = self.options.pubsub in ("auto", "sharded")
-        return isinstance(self.servers, Cluster) and wanted and bool(self.servers.sharded)
+        return wanted and bool(self.servers.sharded)
 
     def owner(self, key: str) -> Endpoint:
         """Return the primary that has *key*."""
-        if not isinstance(self.servers, Cluster):
+        if not self.servers.clustered:
             return self.nodes[0]
         node = self.servers.owner(key)
         if node is None:

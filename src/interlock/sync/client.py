@@ -64,8 +64,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.insight.events import Observer
-    from interlock._links.cluster import Cluster
-    from interlock._links.endpoint import Endpoint
+    from interlock._links.topology import Topology
     from interlock.backoff import Backoff
     from interlock.check import Report
     from interlock.inspection import Deadlock, LockInfo
@@ -112,12 +111,12 @@ class Client:
 
     __slots__ = ("__weakref__", "_driver", "_servers", "_where")
 
-    def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
+    def __init__(self, servers: Topology, options: Options) -> None:
         self._driver = self._new_driver(servers, options)
         self._servers = servers
         self._where = servers.where
 
-    def _new_driver(self, servers: Endpoint | Cluster, options: Options, /) -> ThreadDriver:
+    def _new_driver(self, servers: Topology, options: Options, /) -> ThreadDriver:
         return ThreadDriver(servers, options)
 
     @classmethod

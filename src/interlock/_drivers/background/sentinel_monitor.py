@@ -8,21 +8,18 @@ primary that was isolated, or that a manual failover replaced, goes on granting 
 
 from __future__ import annotations
 
-import _thread
-import threading
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 from interlock._drivers.background.callbacks import outlived
 from interlock._links.connection import Connection
 from interlock._links.replies import understood
 from interlock._links.resp import pack
+from interlock._links.shared import Shared
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from interlock._links.endpoint import Endpoint
     from interlock._links.sentinel import SentinelEndpoint
 
@@ -41,43 +38,34 @@ class SentinelMonitor:
     otherwise.
 
     Args:
-        endpoint: the primary. It is told the new address before *left* is called.
-        left: called when another server is the primary, however that was noticed.
+        endpoint: the primary.
     """
 
-    def __init__(self, endpoint: SentinelEndpoint, left: Callable[[], None]) -> None:
+    def __init__(self, endpoint: SentinelEndpoint) -> None:
         self._primary, self._sentinels = endpoint, endpoint.sentinels
-        self._reset()
-        endpoint.connected, endpoint.left = self._watch, left
-
-    def _reset(self) -> None:
-        self._only = threading.Lock()
+        self._threads = Shared[None]("interlock-sentinels", here=False)
         self._connection: Connection | None = None
         self._closed = False
+        endpoint.connected = self._watch
 
     def close(self) -> None:
         """End the thread and the connection."""
         self._closed = True
-        connection = self._connection
-        if connection is not None:
-            connection.shutdown()
+        if self._connection is not None:
+            self._connection.shutdown()
 
     def after_fork(self) -> None:
-        """Reset everything in a forked child; close the parent's connection, but send nothing."""
-        connection = self._connection
-        self._reset()
-        if connection is not None:
-            connection.close()
+        """Close the parent's connection in a forked child, but send nothing."""
+        if self._connection is not None:
+            self._connection.close()
         self._primary.after_fork()
 
     def _watch(self) -> None:
-        if not (self._only.locked() or self._closed):
-            with suppress(RuntimeError):  # too many threads: the next connection tries again
-                _ = _thread.start_new_thread(self._run, ())
+        if not self._closed:
+            # If no thread can start, the next connection tries again.
+            _ = self._threads.begin(self, self._run)
 
     def _run(self) -> None:
-        if not self._only.acquire(blocking=False):
-            return
         while not self._closed:
             for node in self._sentinels.nodes:
                 # If something is wrong with it, the commands of the client report that.
@@ -91,40 +79,29 @@ class SentinelMonitor:
         if self._closed:
             return
         patience = self._sentinels.patience
-        connection = self._connection = Connection(node, patience)
-        try:
-            # A client that was closed meanwhile has not seen this connection.
-            if not self._closed:
-                # Without the right to listen the primary's errors alone tell of another one.
-                _ = connection.exchange([pack(("SUBSCRIBE", CHANNEL))], patience)
-                self._look_up()
-                self._read(connection)
-        finally:
-            self._connection = None
-            connection.close()
-
-    def _look_up(self) -> None:
-        with suppress(ServerUnavailableError):  # a message will announce the next one
-            address, _ = self._sentinels.look_up()
-            self._primary.moved(address)
+        with closing(Connection(node, patience)) as connection:
+            self._connection = connection
+            # Without the right to listen the primary's errors alone tell of another one.
+            _ = connection.exchange([pack(("SUBSCRIBE", CHANNEL))], patience)
+            with suppress(ServerUnavailableError):  # a message will announce the next one
+                address, _ = self._sentinels.look_up()
+                self._primary.moved(address)
+            self._read(connection)
 
     def _read(self, connection: Connection) -> None:
-        pinged = False
+        # A client that was closed as it connected has not shut it down.
         while not self._closed:
             message: Any = connection.message(PING_INTERVAL)
             if message is None:
-                if pinged:
-                    return
                 connection.send("PING")
-            pinged = message is None
+                message = connection.message(PING_INTERVAL)
             match message:
+                case None:
+                    return
                 case [b"message", _, bytes(payload)]:
                     with understood(self._sentinels.where):
-                        self._moved(payload)
+                        service, _, _, host, port = payload.decode().split(" ")
+                        if service == self._sentinels.service:
+                            self._primary.moved((host, int(port)))
                 case _:
                     pass
-
-    def _moved(self, payload: bytes) -> None:
-        service, _, _, host, port = payload.decode().split(" ")
-        if service == self._sentinels.service:
-            self._primary.moved((host, int(port)))
