@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.core import scripts_at
 
-from interlock._core.scripts.read_write_lock import READ_ASK, READ_RELEASE, WRITE_ASK, WRITE_RELEASE
+from interlock._core.scripts.read_write_lock import (
+    READ_ACQUIRE,
+    READ_ASK,
+    READ_RELEASE,
+    READ_RENEW,
+    WRITE_ASK,
+    WRITE_RELEASE,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,6 +140,31 @@ def test_only_readers_without_any_entry_are_gone(at: Server) -> None:
     )
     at.ask(WRITER, "b:01", "b:02", "b:02", "b:03", "b:04")
     assert sorted(at.inside()) == ["b:01", "b:02", "b:03"]
+
+
+@pytest.mark.parametrize("first", ["renewal", "re-entry", "inner release", "in time", "none"])
+def test_a_reader_that_was_let_in_and_does_not_come_keeps_no_writer_out(
+    at: Server, first: str
+) -> None:
+    """Its entry stands for it only from its first command on, or while it may still come."""
+    at.holds("b:01")
+    at.stand("b:01", mark=True)
+    lock = NAME, entry("b:01"), QUEUE
+    match first:
+        case "renewal":
+            assert at.client.eval(READ_RENEW.text, 3, *lock, 30_000, "b:01") == [1]
+        case "re-entry":
+            assert at.client.eval(READ_ACQUIRE.text, 3, *lock, 30_000, "b:01", 2) is None
+        case "inner release":
+            assert at.release("b:01", 1) == 1
+        case "in time":
+            at.client.set(COMING, 1, px=60_000)
+        case _:
+            pass
+    at.listen("a")
+    at.stand(WRITER)
+    at.ask(WRITER)
+    assert [*at.inside()] == ([WRITER] if first == "none" else ["b:01"])
 
 
 def test_a_refusal_names_a_hundred_readers_and_others_the_next_time(at: Server) -> None:

@@ -106,15 +106,16 @@ def test_a_release_lets_all_readers_in(scene: Stage, *, same_client: bool) -> No
 
 
 @pytest.mark.sample
-def test_a_reader_stands_behind_a_writer(scene: Stage) -> None:
+@one_or_several
+def test_a_reader_stands_behind_a_writer(scene: Stage, *, same_client: bool) -> None:
     """Readers that come later wait until the writer before them had its turn."""
-    lock, _ = _both(scene, same_client=True)
+    lock, theirs = _both(scene, same_client=same_client)
     reader, writer, late = (scene.actor() for _ in range(3))
     assert reader.do(lock.read.acquire)
     writing = writer.start(lock.write.acquire, timeout=60)
     wait_until(writing.running, 10, "it asks")
     scene.waits()
-    reading = late.start(lock.read.acquire, timeout=60)
+    reading = late.start(theirs.read.acquire, timeout=60)
     wait_until(reading.running, 10, "it asks")
     scene.waits()
     assert not reading.done()
@@ -123,7 +124,7 @@ def test_a_reader_stands_behind_a_writer(scene: Stage) -> None:
     assert not reading.done()
     writer.do(lock.write.release)
     assert reading.result(20)
-    late.do(lock.read.release)
+    late.do(theirs.read.release)
     assert not scene.left()
 
 
