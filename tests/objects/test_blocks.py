@@ -247,11 +247,20 @@ def test_an_inner_hold_that_is_released_inside_leaves_the_outer_one(stage: Stage
 
 @in_asyncio
 def test_a_forgotten_await_acquires_nothing(stage: Stage) -> None:
-    """A truth test of what was not awaited raises."""
+    """A truth test of what was not awaited raises, and of what was awaited before."""
     lock, owner = stage.lock(), stage.actor()
     with pytest.raises(TypeError, match="await"):
         owner.do(lambda: bool(lock.acquire()))
     assert not owner.do(lock.locked)
+
+    async def ask_afterwards() -> None:
+        call = lock.acquire()
+        assert await call
+        await lock.release()
+        assert call
+
+    with pytest.raises(TypeError, match="no truth value"):
+        owner.do(ask_afterwards)
 
 
 @exclusive
