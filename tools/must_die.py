@@ -62,7 +62,7 @@ GROUPS = {
        f"objects/cancelled objects/cancelled_at_each_wait {_OWNERS}"),
     6: Group("a second signal stops the undo",
        "objects/cancelled_at_each_wait faces/struck_blocks links/link_signals "
-       "objects/alone/tasks objects/alone/threads"),
+       "objects/alone/tasks core/strikes"),
     7: Group("what Python dropped, or a thread or task that ended, keeps its hold",
        "drivers/unclaimed objects/alone/threads objects/alone/tasks objects/alone/closing "
        f"{_HOLDS}"),

@@ -18,8 +18,6 @@ PATIENCE = 40.0
 """Seconds that a server is given to answer (see the fixture `patience`)."""
 LINGER = 0.01
 """Seconds for which servers may still grant it after a quorum has."""
-FEW, MANY = 20, 40
-"""Acquires of which one server does not answer in time."""
 FIVE = pytest.mark.parametrize("own_servers", [5], indirect=True)
 
 

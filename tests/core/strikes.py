@@ -1,4 +1,4 @@
-"""Strikes at an acquire that waits: ``python -m tests.core.strikes --stride 1`` plays all of them.
+"""Strikes at calls, and at an acquire that waits.
 
 A trace function raises at one opcode of the call, and with ``twice`` at another one of its
 `give_up`. Soon after that others must get the lock, and the waiter's client must have nothing left.
@@ -7,18 +7,15 @@ Leases are so long that no end of one helps.
 
 from __future__ import annotations
 
-import argparse
 import dis
 import sys
 import threading
 import time
-import warnings
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import redis
-from tests.support.servers import RedisServer
 
 import interlock
 from interlock._core.locks.base import Acquire
@@ -94,7 +91,6 @@ class Waiter:
     def __init__(self, mine: Any, other: Any, server: redis.Redis) -> None:
         self.mine, self.other, self._server = mine, other, server
         self._state = mine._core.session
-        self.longest = 0.0
 
     def play(self, at: int, again: int, timeout: float | None) -> bool:
         """Strike an acquire at the opcode *at*, and if *again* in its `give_up`.
@@ -113,9 +109,7 @@ class Waiter:
             helper.join()
             if not struck:
                 self.mine.release()
-            began = time.monotonic()
             assert self.other.acquire(timeout=LIMIT), f"after {at}, {again}"
-            self.longest = max(self.longest, time.monotonic() - began)
         began = time.monotonic()
         while left := self._left():
             assert time.monotonic() < began + LIMIT, f"after {at}, {again}: {left}"
@@ -159,8 +153,8 @@ class Waiter:
         return [*holders, *self._places(), *places, *waiters, *table, *state.live]
 
 
-def play(url: str, kind: str, *, waits: bool, twice: bool, stride: int) -> tuple[int, float]:
-    """Strike at each opcode, or at some; return how many strikes, and the longest hand-over."""
+def play(url: str, kind: str, *, waits: bool, twice: bool, stride: int) -> int:
+    """Strike at each opcode, or at some; return how many strikes."""
     with ExitStack() as stack:
         clients = [stack.enter_context(interlock.connect(url, lease=LEASE)) for _ in range(2)]
         mine, other = [getattr(client, kind)(NAME) for client in clients]
@@ -173,25 +167,4 @@ def play(url: str, kind: str, *, waits: bool, twice: bool, stride: int) -> tuple
         while waiter.play(at, 1 + count * stride % GIVING_UP if twice else 0, timeout):
             count, at = count + 1, at + stride
         other.release()
-    return count, waiter.longest
-
-
-def main() -> None:
-    """Play what the command line asks for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--stride", type=int, default=1)
-    parser.add_argument("--kind", choices=["lock", "fair_lock", "fenced_lock"], default="lock")
-    asked = parser.parse_args()
-    warnings.simplefilter("ignore", interlock.MisuseWarning)
-    with RedisServer() as server:
-        for number in range(4):
-            waits, twice = bool(number & 1), bool(number & 2)
-            count, longest = play(
-                server.url(), asked.kind, waits=waits, twice=twice, stride=asked.stride
-            )
-            what = "granted" if waits else "timed out"
-            print(f"{what}, {1 + twice} times: {count} strikes, hand-over {longest:.3f} s at most")
-
-
-if __name__ == "__main__":
-    main()
+    return count

@@ -17,7 +17,6 @@ from interlock._core.model.names import (
     waiting_queue,
 )
 from interlock._core.scripts import condition as scripts
-from interlock._core.scripts.read_write_lock import WRITE_ASK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -314,25 +313,6 @@ def test_where_it_may_not_ask_who_listens_all_are_woken(at: Server, redis_url: s
         other.listening.close()
     at.client.execute_command("ACL", "DELUSER", "mute")
     assert not at.client.exists(KEY)
-
-
-def test_a_notified_writer_stands_in_the_line_of_writers(make: Callable[[str], Server]) -> None:
-    """It has its turn by the queue's rules, and is told the news."""
-    at = make("write")
-    at.listen("a", "b")
-    at.hold()
-    at.wait()
-    at.hold("b:000000000001")
-    at.notify("b:000000000001")
-    at.heard()
-    assert at.wait("b:000000000001", "b:000000000002")
-    assert at.holders() == {NEXT + ":write"}
-    [(who, told)] = at.heard()
-    assert who == "a"
-    assert told.startswith(f"{NEXT.partition(':')[2]}:write|")
-    text, keys = WRITE_ASK["PUBLISH"].text, [NAME, reader_coming(NAME), at.queue_key]
-    args = [30_000, NEXT + ":write", at.channel]
-    assert at.client.eval(text, 3, *keys, *args) == [b"", b""]
 
 
 def test_names_do_not_meet() -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import re
 import typing
-from pathlib import Path
 
 import pytest
 
@@ -14,11 +12,7 @@ import interlock
 import interlock.asyncio
 from interlock.options import OptionChanges, Options
 
-TYPING = Path(__file__).parent.parent / "typing"
 FACES = {"sync": interlock, "asyncio": interlock.asyncio}
-
-ONE_FACE = {"cancel_on_lost"}
-"""What one face alone has."""
 
 
 def public(face: str) -> dict[str, object]:
@@ -48,13 +42,3 @@ def test_public_things_are_where_users_find_them(face: str) -> None:
                 assert getattr(FACES[face], name) is thing
             if inspect.isclass(thing):
                 assert "._" not in repr(thing)
-
-
-def test_every_public_method_is_checked() -> None:
-    """The typed module uses each public method and property of each public class."""
-    text = (TYPING / "public_asyncio.py").read_text()
-    for name, thing in public("asyncio").items():
-        if inspect.isclass(thing):
-            for method in set(vars(thing)) & set(dir(thing)):  # without other libraries' names
-                if not method.startswith("_") and method not in ONE_FACE:
-                    assert re.search(rf"\.{method}\b", text), f"{name}.{method}"

@@ -13,7 +13,6 @@ from tests.objects.acts import (
     PROMPT,
     Block,
     Inside,
-    cancelling,
     each_face,
     enter,
     joins,
@@ -24,7 +23,6 @@ from tests.objects.acts import (
 )
 from tests.objects.permits import LEASED, PERMITS, SEVERAL, Permits
 from tests.objects.stage import NAME, Stage
-from tests.objects.worlds import CancelledHereError
 from tests.support.child import Child
 from tests.support.patience import wait_until
 
@@ -242,26 +240,6 @@ def test_blocks_of_one_limit_are_told_apart(scene: Stage) -> None:
     assert [bool(permit) for permit in permits] == [False, True]
     owner.do(second.leave)
     assert owner.do(limit.available) == 2
-
-
-@cancelling
-def test_a_wait_that_is_cancelled_as_it_ends(scene: Stage) -> None:
-    """Whether the permit or the cancellation comes first, no permit is lost, and none is made."""
-    made, other = _makers(scene, PERMITS[0], 1, 2)
-    owner, waiter = scene.actor(), scene.actor()
-    for number in range(12):
-        assert owner.do(made.acquire, timeout=PROMPT), "the permit was lost"
-        waiting = waiter.start(other.acquire)
-        gives = owner.start(made.release)
-        time.sleep(0.001 * (number % 6))  # the moments that are tried
-        waiter.cancel()
-        gives.result(PROMPT)
-        try:
-            assert waiting.result(PROMPT)
-        except CancelledHereError:
-            continue
-        waiter.do(other.release)
-    wait_until(lambda: owner.do(made.available_permits) == 1, PROMPT, "the permit is free")
 
 
 @every

@@ -175,7 +175,7 @@ def test_who_is_cancelled_is_passed_over(
 
 
 @cancelling
-@in_order
+@every
 def test_who_is_cancelled_in_its_turn_passes_it_on(scene: Stage, queue: Queue) -> None:
     """Whether its turn or the cancellation comes first, the next one goes on."""
     for number in range(4):

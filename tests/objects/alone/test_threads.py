@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import threading
 import time
@@ -10,8 +9,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import redis
-from tests.objects.interrupting import blows
-from tests.objects.kinds import named
 from tests.support.cards import own_keys, waited_channels
 from tests.support.servers import wait_until
 
@@ -63,31 +60,6 @@ def test_ctrl_c_ends_a_wait(client: Client, other: Client, redis_client: redis.R
     assert lock.acquire(timeout=0)
     lock.release()
     assert not own_keys(redis_client)
-
-
-@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-@pytest.mark.parametrize(
-    "name", ["lock", *(pytest.param(name, marks=pytest.mark.rest) for name in ("fair", "write"))]
-)
-def test_ctrl_c_anywhere_in_a_wait(redis_url: str, name: str) -> None:
-    """Wherever Ctrl-C strikes in a waiting acquire, it leaves nothing in the way of the next.
-
-    If it strikes between two steps of the driver, a place in the queue goes at its deadline.
-    """
-    with (
-        interlock.connect(redis_url, fair_wait=1) as ours,
-        interlock.connect(redis_url, fair_wait=1) as other,
-    ):
-        lock, theirs = (named(name).make(client, "name") for client in (ours, other))
-        theirs.acquire()
-        for blow in blows(60):
-            with contextlib.suppress(KeyboardInterrupt), blow:
-                lock.acquire(timeout=0.01)
-            assert lock.hold is None
-            theirs.release()
-            assert lock.acquire(timeout=5), f"{blow} left a dead waiter in front"
-            lock.release()
-            assert theirs.acquire(timeout=5)
 
 
 def test_new_threads_are_new_owners(client: Client) -> None:
