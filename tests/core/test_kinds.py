@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.cores import CORES
+from tests.support.doings import DOINGS
 
 import interlock
 from interlock.inspection.kinds import KINDS
@@ -20,4 +20,4 @@ def test_each_kind_is_called_like_its_factory() -> None:
         )
         and not name.startswith(("_", "try"))
     }
-    assert made == KINDS.keys() == CORES.keys()
+    assert made == KINDS.keys() == DOINGS.keys() | {"multi_lock", "red_lock"}

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     import signal
-    from types import TracebackType
 
 _PRELUDE = """
 import asyncio, logging, os, signal, sys, threading, time
@@ -69,12 +68,7 @@ class Child:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._process.kill()
         if (stderr := self._process.stderr) is not None and not stderr.closed:
             _, errors = self._process.communicate()

@@ -15,7 +15,6 @@ from tests.support.server import RedisServer
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
     from pathlib import Path
-    from types import TracebackType
     from typing import Self
 
     from tests.support.certificates import Certificates
@@ -84,14 +83,9 @@ class ClusterServers:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Stop all nodes."""
-        self._stack.__exit__(kind, error, trace)
+        self._stack.__exit__(*cast("Any", error))
 
     def url(self, username: str | None = None, password: str | None = None, *, db: int = 0) -> str:
         """Return the URL that names all nodes, by default with the default user's password."""

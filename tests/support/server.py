@@ -17,20 +17,14 @@ from redis.retry import Retry
 from tests.support.address import LOOPBACK, credentials, free_port, server_url
 from tests.support.binary import default_binary, identify
 from tests.support.certificates import Certificates
-from tests.support.configuration import Configuration
 from tests.support.process import ServerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import TracebackType
     from typing import Self
 
 _START_TIMEOUT = 15.0
 _PORT_TAKEN = "Address already in use"
-
-
-class ServerStartError(RuntimeError):
-    """A server did not come up; the message ends with the tail of its log."""
 
 
 class RedisServer:
@@ -77,13 +71,8 @@ class RedisServer:
         self.port = 0
         self.certificates: Certificates | None = None
         self._tls = tls
-        self._configuration = Configuration(
-            password=password,
-            users=tuple(users),
-            extra=dict(config or {}),
-            appendonly=appendonly,
-            primary=None if replica_of is None else (replica_of.port, replica_of.password),
-        )
+        self._users, self._config, self._appendonly = users, config or {}, appendonly
+        self._primary = None if replica_of is None else (replica_of.port, replica_of.password)
         self._sentinel = sentinel
         self._directory: Path | None = None
         self._owner = os.getpid()
@@ -94,12 +83,7 @@ class RedisServer:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         """Stop the server; *error* tells then what it has logged."""
         if error is not None and self.alive:
             error.add_note(f"{self!r} logged:\n{self.log_tail()}")
@@ -169,7 +153,7 @@ class RedisServer:
         """Start the server and wait until it answers.
 
         Raises:
-            ServerStartError: It ended or stayed silent.
+            RuntimeError: It ended or stayed silent.
         """
         if self._process is not None:
             raise RuntimeError(f"{self!r} has been started already")
@@ -205,7 +189,7 @@ class RedisServer:
                 A server that was not told to write anything comes back empty in any case.
 
         Raises:
-            ServerStartError: It did not come up again; it is stopped for good then.
+            RuntimeError: It did not come up again; it is stopped for good then.
         """
         self.kill()
         if empty:
@@ -261,7 +245,7 @@ class RedisServer:
             log = self._running().log_tail()
             self.kill()
             if _PORT_TAKEN not in log or time.monotonic() > deadline:
-                raise self._start_error(log)
+                raise RuntimeError(f"{self.binary} did not start; its log ends with:\n{log}")
             time.sleep(0.02)  # until another port may be free
             if not port_is_ours:
                 self._conf.unlink()
@@ -274,18 +258,51 @@ class RedisServer:
             self.certificates = Certificates.create(self._home())
         # A kept file may have been rewritten by the server itself: a Sentinel, a promoted replica.
         if not self._conf.exists():
-            text = self._configuration.render(
-                port=self.port,
-                unix_path=self.unix_path,
-                data=self._data,
-                certificates=self.certificates,
-            )
-            self._conf.write_text(text)
+            self._conf.write_text(self._rendered())
         self._process = ServerProcess(
             [self.binary, self._conf, *(["--sentinel"] if self._sentinel else [])],
             directory=self._home(),
             log=self._home() / "server.log",
         )
 
-    def _start_error(self, log: str) -> ServerStartError:
-        return ServerStartError(f"{self.binary} did not start; its log ends with:\n{log}")
+    def _rendered(self) -> str:
+        """Return the text of the configuration file."""
+        directives: dict[str, str | int] = {
+            "port": self.port,
+            "bind": LOOPBACK,
+            "unixsocket": _quoted(self.unix_path),
+            "dir": _quoted(self._data),
+            "save": '""',
+            "appendonly": "yes" if self._appendonly else "no",
+            # Replicas are in step within a fraction of a second, and without a disk.
+            "repl-diskless-sync": "yes",
+            "repl-diskless-sync-delay": 0,
+        }
+        if (certificates := self.certificates) is not None:
+            directives |= {
+                "port": 0,
+                "tls-port": self.port,
+                "tls-ca-cert-file": _quoted(certificates.ca),
+                "tls-cert-file": _quoted(certificates.server_cert),
+                "tls-key-file": _quoted(certificates.server_key),
+                "tls-auth-clients": "yes",
+                "tls-replication": "yes",
+            }
+        if self.password is not None:
+            # Also as a follower's password: after a failover the old primary follows the new one.
+            directives["requirepass"] = directives["masterauth"] = _quoted(self.password)
+        if self._primary is not None:
+            primary_port, primary_password = self._primary
+            directives["replicaof"] = f"{LOOPBACK} {primary_port}"
+            if primary_password is not None:
+                directives["masterauth"] = _quoted(primary_password)
+        directives |= self._config
+        lines = [f"{name} {value}" for name, value in directives.items()]
+        lines += [f"user {rules}" for rules in self._users]
+        return "".join(f"{line}\n" for line in lines)
+
+
+def _quoted(value: str | Path) -> str:
+    """Return *value* as one argument of a directive."""
+    escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -15,12 +15,11 @@ from tests.support.address import LOOPBACK
 from tests.support.binary import binaries, default_binary, main_binary
 from tests.support.cluster import ClusterServers
 from tests.support.patience import wait_until
-from tests.support.server import RedisServer, ServerStartError
+from tests.support.server import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
-    from types import TracebackType
     from typing import Self
 
 __all__ = [
@@ -28,7 +27,6 @@ __all__ = [
     "RedisServer",
     "ReplicatedServers",
     "SentinelServers",
-    "ServerStartError",
     "binaries",
     "default_binary",
     "main_binary",
@@ -88,14 +86,9 @@ class ReplicatedServers:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Stop all servers."""
-        self._stack.__exit__(kind, error, trace)
+        self._stack.__exit__(*cast("Any", error))
 
     @property
     def servers(self) -> list[RedisServer]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tests.core.simulator.client import Client
 from tests.core.simulator.judge import FAIR_WAIT, Judge
 from tests.core.simulator.network import EPOCH, Network
-from tests.core.simulator.schedule import Interrupted, drop_request
+from tests.core.simulator.schedule import Interrupted
 from tests.core.simulator.timeline import Clock, Timeline
 
 from interlock.errors import InterlockError
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from tests.core.simulator.schedule import Fault, Schedule
 
     from interlock._core.locks.base import Lock
-    from interlock._core.model.effects import Eval
     from interlock._core.model.hold import Hold
 
 SHOWN = 60
@@ -51,32 +50,6 @@ class InvariantError(AssertionError):
 
 class StepBudgetError(RuntimeError):
     """A run did not come to its end: somebody waits for ever, or goes round in circles."""
-
-
-class JudgedNetwork(Network):
-    """A network whose scripts are judged one by one.
-
-    Attributes:
-        judge: who does that.
-        broken: whose connections end at their next requests.
-    """
-
-    judge: Judge
-    broken: set[str]
-
-    def exchange(self, calls: Any, timeout: float, answer: Any, who: str, fault: Any = None) -> Any:
-        """Send *calls*; *answer* is called with what came of them."""
-        if who in self.broken:
-            self.broken.remove(who)
-            fault = drop_request()
-        return super().exchange(calls, timeout, answer, who, fault)
-
-    def run(self, call: Eval[object]) -> object:
-        """Run *call* at once; return its reply or the error that it is for a client."""
-        before = self.view()
-        reply = super().run(call)
-        self.judge.ran(call, before, self.view(), reply)
-        return reply
 
 
 class Simulator:
@@ -99,10 +72,9 @@ class Simulator:
         self.seed, self.schedule, self._budget = seed, schedule, steps
         self.timeline = Timeline(Random(seed))
         self.random = self.timeline.random
-        self.network = JudgedNetwork("server", self.timeline, self.latency, self._check)
-        self.network.broken = set()
+        self.network = Network(self)
         self._failed_over_at = -RESENT
-        self.judge = self.network.judge = Judge(self)
+        self.judge = Judge(self)
         self.clients: list[Client] = []
         self.locks: dict[str, Lock] = {}
         self.others: list[tuple[str, ...]] = []
@@ -179,10 +151,7 @@ class Simulator:
         if self.timeline.steps >= self._budget:
             raise StepBudgetError(f"not at rest after {self._budget} steps\n{self.story()}")
         if self.timeline.step():
-            self._check()
-
-    def _check(self) -> None:
-        self.judge.after_step()
+            self.judge.after_step()
 
     @property
     def now(self) -> float:
@@ -285,7 +254,7 @@ class Simulator:
             server.replace(kept)
             network.generation += 1
             self._failed_over_at = self.now
-            self.timeline.note(network.where, f"is another one, {lag:.4f} s behind")
+            self.timeline.note("server", f"is another one, {lag:.4f} s behind")
             for client in self.clients:
                 client.missed = not client.subscriber.listens
             network.drop_subscribers()

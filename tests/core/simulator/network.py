@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from tests.core.simulator.schedule import drop_request
 from tests.core.simulator.timeline import IDLE, Clock, Idle
 from tests.core.simulator.watcher import Dump
 from tests.support.model.redis_model import ModelError, RedisModel
@@ -16,9 +17,9 @@ from interlock.errors import InterlockError, ServerUnavailableError, WrongTypeEr
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tests.core.simulator import Simulator
     from tests.core.simulator.client import Connection
     from tests.core.simulator.schedule import Fault
-    from tests.core.simulator.timeline import Timeline
     from tests.support.model.redis_model import Stored
 
     from interlock._core.model.effects import Eval
@@ -102,8 +103,8 @@ class Exchange:
             return None
         names = " ".join(call.script.name for call in self.calls)
         replies = [network.run(call) for call in self.calls]
-        timeline.note(network.where, _Ran(names, self._who, replies))
-        network.check()
+        timeline.note("server", _Ran(names, self._who, replies))
+        network.world.judge.after_step()
         delay = network.latency()
         if kind in ("drop reply", "duplicate"):
             timeline.after(delay + seconds, lambda: self._fail("connection reset", sent=True))
@@ -135,35 +136,24 @@ class Exchange:
 
 
 class Network:
-    """The server and the way to it.
-
-    Args:
-        where: what the server is called.
-        timeline: the simulation's time.
-        latency: seconds that one way takes at least and at most.
-        check: looks whether all is well after what has run.
+    """The server of *world* and the way to it.
 
     Attributes:
+        world: as given; its judge looks at each script.
         server: the model.
+        broken: whose connections end at their next requests.
         lossy_until: messages published before that time are lost.
         dilatory_until: messages published before that time come late, and some of them twice.
         generation: how often the server was restarted.
         travelling: what has been sent and not arrived.
     """
 
-    def __init__(
-        self,
-        where: str,
-        timeline: Timeline,
-        latency: tuple[float, float],
-        check: Callable[[], None],
-    ) -> None:
-        self.where = where
-        self.timeline = timeline
-        low, high = latency
+    def __init__(self, world: Simulator) -> None:
+        self.world, self.timeline = world, world.timeline
+        low, high = world.latency
         self._least, self._spread = low, high - low
-        self._random = timeline.random.random
-        self.check = check
+        self._random = world.random.random
+        self.broken = set[str]()
         self._down_until = 0.0
         self.lossy_until = self.dilatory_until = 0.0
         self.generation = 0
@@ -172,7 +162,7 @@ class Network:
         self._viewed: dict[bytes, Stored] | None = None
         self._view = Dump()
         self._texts: dict[bytes, str] = {}
-        clock = Clock(timeline, EPOCH, timeline.random.uniform(-DRIFT, DRIFT))
+        clock = Clock(self.timeline, EPOCH, world.random.uniform(-DRIFT, DRIFT))
         self.server = RedisModel(now=clock, publish=self._publish, listeners=self._listeners)
 
     @property
@@ -194,16 +184,22 @@ class Network:
         fault: Fault | None = None,
     ) -> Exchange:
         """Send *calls*; *answer* is called with what came of them."""
+        if who in self.broken:
+            self.broken.remove(who)
+            fault = drop_request()
         exchange = Exchange(self, calls, answer, who)
         exchange.send(timeout, fault)
         return exchange
 
     def run(self, call: Eval[object]) -> object:
         """Run *call* at once; return its reply or the error that it is for a client."""
+        before = self.view()
         try:
-            return self.server.eval(call.script.text, call.keys, call.args)
+            reply: object = self.server.eval(call.script.text, call.keys, call.args)
         except ModelError as error:
-            return _meaning(error, call)
+            reply = _meaning(error, call)
+        self.world.judge.ran(call, before, self.view(), reply)
+        return reply
 
     def view(self) -> Dump:
         """Return what is stored, by key: the same object until it changes.
@@ -224,7 +220,7 @@ class Network:
 
     def go_down(self, seconds: float) -> None:
         """Be unreachable for *seconds*; every subscriber notices."""
-        self.timeline.note(self.where, f"is unreachable for {seconds:.4f} s")
+        self.timeline.note("server", f"is unreachable for {seconds:.4f} s")
         self._down_until = max(self._down_until, self.timeline.now + seconds)
         self.drop_subscribers()
 
@@ -234,14 +230,14 @@ class Network:
 
     def restart(self) -> None:
         """Lose all keys and connections."""
-        self.timeline.note(self.where, "restarts empty")
+        self.timeline.note("server", "restarts empty")
         self.generation += 1
         self.server.replace()
         self.drop_subscribers()
 
     def remove(self, *keys: str) -> None:
         """Remove *keys*, as an operator does."""
-        self.timeline.note(self.where, f"is told by an operator to remove {keys}")
+        self.timeline.note("server", f"is told by an operator to remove {keys}")
         self.server.remove(*keys)
 
     def drop_subscribers(self) -> None:
@@ -278,7 +274,7 @@ class Network:
         name = channel.decode()
         subscribers = self._subscribed.get(name, {})
         lost = self.timeline.now < self.lossy_until
-        self.timeline.note(self.where, f"publishes {payload!r}{' in vain' if lost else ''}")
+        self.timeline.note("server", f"publishes {payload!r}{' in vain' if lost else ''}")
         if not lost:
             for subscriber in subscribers:
                 subscriber.deliver(name, payload)

@@ -74,9 +74,6 @@ def _set(db: Keyspace, args: Args) -> Reply:
     match [option.upper() for option in options]:
         case []:
             pass
-        case [b"NX"]:
-            if db.entry(key) is not None:
-                return None
         case [b"PX", amount]:
             if integer(amount) <= 0:
                 raise ModelError("ERR invalid expire time in 'set' command")
@@ -232,23 +229,21 @@ def _between(low: bytes, high: bytes) -> Callable[[float], bool]:
 
 def _zadd(db: Keyspace, args: Args) -> Reply:
     key, *rest = args
-    flag = rest.pop(0).upper() if rest[0].upper() in (b"NX", b"XX", b"GT", b"INCR") else b""
+    flag = rest.pop(0).upper() if rest[0].upper() in (b"NX", b"XX", b"GT") else b""
     scores = [(number(score), member) for score, member in pairs(rest)]
     stored = _zset(db, key)
     added = 0
-    after = 0.0
     for given, member in scores:
         before = stored.get(member)
         if flag == (b"XX" if before is None else b"NX"):
             continue
         if flag == b"GT" and before is not None and given <= before:
             continue
-        after = before + given if before is not None and flag == b"INCR" else given
-        stored[member] = after + 0.0  # a small sorted set keeps a score of -0 as 0
+        stored[member] = given + 0.0  # a small sorted set keeps a score of -0 as 0
         added += before is None
     if added and added == len(stored):
         db.put(key, stored)
-    return format_score(after) if flag == b"INCR" else added
+    return added
 
 
 def _zrem(db: Keyspace, args: Args) -> Reply:

@@ -88,7 +88,6 @@ class RedisModel:
             b"PUBLISH": self._send,
             b"SPUBLISH": self._send,
             b"PUBSUB": self._count_listeners,
-            b"CLUSTER": self._tell_epochs,
         }
         # As scripts write them.
         self._commands |= {name.lower(): run for name, run in self._commands.items()}
@@ -169,9 +168,6 @@ class RedisModel:
 
     def _count_listeners(self, _db: Keyspace, args: Args) -> Reply:
         return [part for channel in args[1:] for part in (channel, self._listeners(channel))]
-
-    def _tell_epochs(self, _db: Keyspace, _args: Args) -> Reply:
-        return b"cluster_current_epoch:3\r\ncluster_my_epoch:2\r\n"
 
 
 def _encode(arg: str | bytes | int) -> bytes:
