@@ -44,10 +44,6 @@ class Table(Stage):
         """Return what is on each server that answers."""
         return [self.keys_of(server) for server in self.servers if server.alive]
 
-    def taken(self) -> list[str]:
-        """Return the locks on the first server, without the queues of those who wait."""
-        return [key for key in self.stored()[0] if "_queue:" not in key]
-
     @staticmethod
     def keys_of(server: RedisServer) -> list[str]:
         """Return the keys of locks on *server*, without the clients' cards."""

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 import redis
-from tests.objects.acts import PROMPT, cancelling, each_face, enter, in_asyncio, joins
+from tests.objects.acts import PROMPT, each_face, enter, in_asyncio, joins
 from tests.objects.stage import NAME, Stage
-from tests.objects.worlds import CancelledHereError
 from tests.support.child import Child
 from tests.support.faults import drop_reply, drop_request
 from tests.support.patience import wait_until
@@ -173,22 +172,6 @@ def test_a_term_with_a_lease_is_not_renewed(scene: Stage) -> None:
     assert time.monotonic() - began > 0.9
     wait_until(term.lost.is_set, 5, "the former leader is told")
     assert waiter.do(lambda: second.hold).token > term.token
-
-
-@cancelling
-def test_a_cancelled_candidate_never_leads(scene: Stage) -> None:
-    """The next one does, and nobody is announced in between."""
-    owner, first, second = scene.actor(), scene.actor(), scene.actor()
-    mine, cancelled, theirs = (_candidate(scene, name) for name in "abc")
-    assert owner.do(mine.acquire)
-    ended = joins(scene, first, cancelled.acquire)
-    waiting = joins(scene, second, theirs.acquire)
-    first.cancel()
-    with pytest.raises(CancelledHereError):
-        ended.result(PROMPT)
-    owner.do(mine.release)
-    assert waiting.result(PROMPT)
-    assert owner.do(mine.leader).candidate == "c"
 
 
 def test_closing_the_leaders_client_resigns(scene: Stage) -> None:
