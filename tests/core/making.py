@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 SIDES = ("read", "write")
@@ -16,21 +15,3 @@ def make(client: Any, kind: str, name: str, **options: Any) -> Any:
     if kind == "group_lock":
         return client.group_lock(name, ["one", "two"], **options)
     return getattr(client, kind)(name, **options)
-
-
-def rival(kind: str) -> str:
-    """Return the kind of a lock that has to wait for one of *kind*."""
-    return "write" if kind == "read" else kind
-
-
-def joint(kind: Any, *locks: Any) -> Any:
-    """Return *locks*, of a face, held as one: by the core's class *kind*."""
-    core = kind([lock._core for lock in locks])
-    driver = next(lock._driver for lock in locks if lock._core is core.members[0])
-    made = type(locks[0])(driver, core)
-    KEPT[made] = locks
-    return made
-
-
-KEPT: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-"""The members of each joint lock: their clients are in use as long as that is."""

@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.core.making import SIDES, make, rival
+from tests.core.making import SIDES, make
 from tests.support.faults import drop_reply, drop_request
 from tests.support.servers import wait_until
 
@@ -196,7 +196,8 @@ def test_a_full_server_keeps_no_hold_from_being_broken(
         lock: Any = make(client, factory, NAME)
         lock.acquire()
         hold = lock.hold
-        thread = threading.Thread(target=_use, args=[make(operator, rival(factory), NAME)])
+        rival = make(operator, "write" if factory == "read" else factory, NAME)
+        thread = threading.Thread(target=_use, args=[rival])
         thread.start()
         line = SIDES_QUEUE if factory in SIDES else QUEUE
         wait_until(lambda: seen.zcard(line) + seen.llen(FAIR_QUEUE) == 1, 10, "it waits")

@@ -7,13 +7,10 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.core.making import joint
 from tests.core.strikes import strike
 from tests.support.patience import wait_until
 
 from interlock._core.locks import red_lock, together
-from interlock._core.locks.multi_lock import MultiLock
-from interlock._core.locks.red_lock import RedLock
 from interlock._drivers.flow import current_owner
 from interlock.errors import NotHeldError
 
@@ -41,14 +38,14 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(red_lock, "MOST_PATIENCE", 5.0)
 
 
-def locks(client: Any, *names: str) -> list[Any]:
-    """Return the plain locks *names* of *client*."""
-    return [client.lock(name) for name in names or NAMES]
+def locks(client: Any) -> list[Any]:
+    """Return the plain locks of *client*."""
+    return [client.lock(name) for name in NAMES]
 
 
-def multi(client: Any, *names: str) -> Any:
-    """Return the multi lock of *names*."""
-    return joint(MultiLock, *locks(client, *names))
+def multi(client: Any) -> Any:
+    """Return the multi lock of all names."""
+    return client.multi_lock(*locks(client))
 
 
 def left(*clients: Any) -> list[object]:
@@ -86,8 +83,8 @@ def test_a_member_that_the_owner_releases_is_a_loss_of_the_whole(
     client: interlock.Client, redis_client: redis.Redis
 ) -> None:
     """Its release says so, and frees the others."""
-    a, b = locks(client, "a", "b")
-    lock = joint(MultiLock, a, b)
+    a, b = client.lock("a"), client.lock("b")
+    lock: Any = client.multi_lock(a, b)
     assert lock.acquire()
     b.release()
     assert not lock.hold.valid
@@ -98,10 +95,10 @@ def test_a_member_that_the_owner_releases_is_a_loss_of_the_whole(
     lock.release()
 
 
-@pytest.mark.parametrize("make", [MultiLock, RedLock])
-def test_a_reentry_asks_no_server(client: interlock.Client, make: Any) -> None:
+@pytest.mark.parametrize("factory", ["multi_lock", "red_lock"])
+def test_a_reentry_asks_no_server(client: interlock.Client, factory: str) -> None:
     """It counts here, unless it is for a longer lease."""
-    lock = joint(make, *locks(client))
+    lock = getattr(client, factory)(*locks(client))
     assert lock.acquire(lease=30)
     hold = lock.hold
     assert lock.acquire(lease=60)
@@ -171,14 +168,15 @@ def test_own_leases_are_whole_at_the_end(
     assert 9 < waits.result(20) <= 10
 
 
-@pytest.mark.parametrize("make", [MultiLock, RedLock])
+@pytest.mark.parametrize("factory", ["multi_lock", "red_lock"])
 @pytest.mark.parametrize("waits", [False, True], ids=["free", "waits"])
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a struck socket
 def test_a_strike_anywhere_leaves_nothing(
-    client: interlock.Client, other: interlock.Client, make: Any, waits: bool
+    client: interlock.Client, other: interlock.Client, factory: str, waits: bool
 ) -> None:
     """In an acquire or a release: others get all members at once."""
-    lock, theirs, holder = joint(make, *locks(client)), multi(other), other.lock("b")
+    lock = getattr(client, factory)(*locks(client))
+    theirs, holder = multi(other), other.lock("b")
     second = other.lock("c")
     state = client._driver.session
 
