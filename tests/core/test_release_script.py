@@ -2,115 +2,58 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from tests.core.scripts_at import Server
 
 from interlock._core.scripts.locks import ACQUIRE, ASK, RELEASE
 from interlock._core.scripts.permits import LIMITED_ASK
 from interlock._core.scripts.read_write_lock import WRITE_ASK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import redis
     from tests.support.servers import RedisServer
 
-NAME, QUEUE = "the name", "interlock_queue:{the name}"
-CHANNEL, WAITING = "redisson_lock__channel:{the name}", "interlock_waiting:{the name}"
+NAME, QUEUE, CHANNEL = "the name", "interlock_queue:{the name}", "redisson_lock__channel:{the name}"
 ONE, TWO, THREE = [f"client:{number:012}" for number in (1, 2, 3)]
 LEASE = 60_000
 
 
-class Server:
-    """What the scripts of a lock do at a server that hears its waiters, and perhaps Java."""
-
-    def __init__(self, client: redis.Redis) -> None:
-        self.client = client
-        self._java, self._ours = client.pubsub(), client.pubsub()
-
-    def listen(self, *, java: bool) -> None:
-        """Subscribe as a client whose waiters stand in the queue does, and as Java does."""
-        self._ours.subscribe(CHANNEL, WAITING, "interlock_wake:{the name}:client")
-        if java:
-            self._java.subscribe(CHANNEL)
-        self.heard()
-        self.javas()
-
-    def javas(self) -> list[bytes]:
-        """Return what Java heard since the last call."""
-        return [data for _, data in _messages(self._java)]
-
-    def heard(self) -> list[bytes]:
-        """Return what woke our waiters since the last call."""
-        return [data for channel, data in _messages(self._ours) if b"wake" in channel]
-
-    def acquire(self, who: str) -> Any:
-        """Let *who* try."""
-        return self.client.eval(ACQUIRE.text, 1, NAME, LEASE, who, 1)
-
-    def ask(self, who: str) -> Any:
-        """Let *who* ask for the lock, or a place."""
-        return self.client.eval(ASK["PUBLISH"].text, 2, NAME, QUEUE, LEASE, who, CHANNEL)
-
-    def release(self, who: str, depth: int = 0, *how: str) -> Any:
-        """Let *who* go down to *depth*."""
-        return self.client.eval(RELEASE["PUBLISH"].text, 2, NAME, QUEUE, who, depth, CHANNEL, *how)
-
-    def close(self) -> None:
-        """Listen no more."""
-        self._java.close()
-        self._ours.close()
-
-
-def _messages(listening: Any) -> list[tuple[bytes, bytes]]:
-    messages = iter(lambda: listening.get_message(timeout=0.05), None)
-    return [(each["channel"], each["data"]) for each in messages if each["type"] == "message"]
-
-
-@pytest.fixture
-def at(redis_client: redis.Redis) -> Iterator[Server]:
-    """Give an empty server."""
-    redis_client.flushall()
-    server = Server(redis_client)
-    yield server
-    server.close()
-
-
 @pytest.mark.parametrize("java", [True, False])
-def test_every_second_release_is_javas(at: Server, java: bool) -> None:
+def test_every_second_release_is_javas(redis_client: redis.Redis, java: bool) -> None:
     """Who was granted the lock by a release leaves it to Java, if that listens; the next one looks."""
-    at.listen(java=java)
-    assert at.acquire(ONE) is None
-    assert at.ask(TWO)[3] == 1
-    granted, news = at.release(ONE)
+    at = Server(redis_client, QUEUE, CHANNEL)
+    at.listen("client", java=java)
+    assert redis_client.eval(ACQUIRE.text, 1, NAME, LEASE, ONE, 1) is None
+    assert at.run(ASK, [NAME, QUEUE], LEASE, TWO, CHANNEL)[3] == 1
+    granted, news = at.run(RELEASE, [NAME, QUEUE], ONE, 0, CHANNEL)
     assert (granted, news[-2:]) == (TWO.partition(":")[2].encode(), b"|1")
-    assert at.ask(THREE)[3] == 1
-    answer = at.release(TWO, 0, "1")
-    next_one = THREE.partition(":")[2].encode()
+    assert at.run(ASK, [NAME, QUEUE], LEASE, THREE, CHANNEL)[3] == 1
+    answer = at.run(RELEASE, [NAME, QUEUE], TWO, 0, CHANNEL, "1")
+    next_one = THREE.partition(":")[2]
     if java:
         assert answer == 1
-        assert not at.client.exists(NAME)
-        assert (at.javas(), at.heard()) == ([b"00"], [next_one])
+        assert not redis_client.exists(NAME)
+        assert at.heard() == [("java", "00"), ("client", next_one)]
     else:
-        assert answer[0] == next_one
-        assert at.client.hgetall(NAME) == {THREE.encode(): b"1"}
+        assert answer[0] == next_one.encode()
+        assert redis_client.hgetall(NAME) == {THREE.encode(): b"1"}
+    at.listening.close()
 
 
 @pytest.mark.parametrize("depth", [1, 0])
 def test_a_full_server_takes_each_release(fresh_server: RedisServer, depth: int) -> None:
     """Without memory for anything new a lock comes down to each depth."""
     with fresh_server.client() as client:
-        at = Server(client)
-        assert at.acquire(ONE) is None
-        assert client.eval(ACQUIRE.text, 1, NAME, LEASE, ONE, 2) is None
+        at = Server(client, QUEUE, CHANNEL)
+        for reached in (1, 2):
+            assert client.eval(ACQUIRE.text, 1, NAME, LEASE, ONE, reached) is None
         client.config_set("maxmemory", 1)
-        try:
-            assert at.release(ONE, depth) == 1
-        finally:
-            client.config_set("maxmemory", 0)
+        assert at.run(RELEASE, [NAME, QUEUE], ONE, depth, CHANNEL) == 1
+        client.config_set("maxmemory", 0)
         assert client.hgetall(NAME) == ({ONE.encode(): b"1"} if depth else {})
-        at.close()
+        at.listening.close()
 
 
 def test_a_full_server_lets_one_ask_that_was_granted_the_lock(fresh_server: RedisServer) -> None:
