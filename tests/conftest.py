@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import os
 import tempfile
 import threading
@@ -24,6 +25,7 @@ from tests.support.servers import RedisServer, binaries, default_binary, wait_un
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import ModuleType
 
     import redis
 
@@ -147,6 +149,20 @@ def any_server(
 def face(request: pytest.FixtureRequest) -> Face:
     """Give each face in turn."""
     return Face(request.param)
+
+
+@pytest.fixture(
+    params=[
+        *("redis", "redis.asyncio"),
+        *(
+            pytest.param(name, marks=pytest.mark.needs("hosts"))
+            for name in ("valkey", "valkey.asyncio")
+        ),
+    ]
+)
+def library(request: pytest.FixtureRequest) -> ModuleType:
+    """Give each library in turn whose clients `from_redis` takes; either face takes each."""
+    return importlib.import_module(request.param)
 
 
 @pytest.fixture

@@ -6,8 +6,6 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import redis
-import redis.asyncio
 from tests.support.patience import wait_until
 from tests.support.servers import RedisServer, main_binary
 
@@ -37,16 +35,15 @@ async def test_one_node_is_enough(plain: Stage, cluster: ClusterServers) -> None
         )
 
 
-@pytest.mark.parametrize("module", [redis, redis.asyncio], ids=["redis", "redis.asyncio"])
-async def test_from_redis(plain: Stage, cluster: ClusterServers, module: Any) -> None:
-    """A redis-py cluster client, of either kind, gives the nodes and the address remapping."""
+async def test_from_redis(plain: Stage, cluster: ClusterServers, library: Any) -> None:
+    """A cluster client of redis-py or valkey-py gives the nodes and the address remapping."""
     told: list[Any] = []
 
     def remap(address: Any) -> Any:
         told.append(address)
         return address
 
-    configured = module.RedisCluster(
+    configured = library.RedisCluster(
         host="127.0.0.1", port=cluster.nodes[0].port, address_remap=remap
     )
     try:

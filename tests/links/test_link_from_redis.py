@@ -1,4 +1,4 @@
-"""`Client.from_redis` uses the server and credentials of a redis-py client."""
+"""`Client.from_redis` uses the server and credentials of a client of redis-py or valkey-py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
-import redis.asyncio
 from tests.support.servers import RedisServer
 
 import interlock
@@ -20,10 +19,10 @@ if TYPE_CHECKING:
 PASSWORD = "p@ss/w:rd"
 
 
-@pytest.fixture(params=[redis.Redis, redis.asyncio.Redis], ids=["redis", "redis.asyncio"])
-def make(request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """Give each of redis-py's classes in turn; either may be given to either face."""
-    return request.param
+@pytest.fixture
+def make(library: Any) -> Callable[..., Any]:
+    """Give the class of each library in turn."""
+    return library.Redis
 
 
 async def _closed(client: Any) -> None:

@@ -55,3 +55,15 @@ async def test_the_database_number_chooses_the_database(stage: Stage, server: Re
             assert third.exists("name")
         assert not stage.redis.exists("name")
         await owner.do(lock.release)
+
+
+async def test_a_multi_lock_over_two_databases(stage: Stage, server: RedisServer) -> None:
+    """One name in two databases of a server is two locks, which a multi lock holds both."""
+    one, other = stage.client(server.url()), stage.client(server.url(db=1))
+    owner = stage.owner()
+    both = one.multi_lock(one.lock("name"), other.lock("name"))
+    assert await owner.do(both.acquire)
+    assert server.execute("EXISTS", "name")
+    with server.client(db=1) as second:
+        assert second.exists("name")
+    await owner.do(both.release)

@@ -6,6 +6,7 @@ Servers and Sentinels each have their own. The errors say what is wrong.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import inspect
 import re
 import socket
@@ -14,8 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import redis.asyncio.sentinel
-import redis.sentinel
 from tests.objects.awaited import queued
 from tests.operations.on_call import find_a_deadlock, operate
 from tests.sentinel.small import SERVICE, knows, sentinel_of
@@ -59,24 +58,24 @@ async def refused(stage: Stage, url: str) -> ServerUnavailableError:
     return caught.value
 
 
-async def test_clients_of_redis_py(stage: Stage, bed: SentinelServers) -> None:
+async def test_from_redis(stage: Stage, bed: SentinelServers, library: Any) -> None:
     """`from_redis` takes service, Sentinels and database from a client of `master_for`.
 
     It refuses clients of replicas.
     """
     hosts = [("127.0.0.1", sentinel.port) for sentinel in bed.sentinels]
-    for module in (redis.sentinel, redis.asyncio.sentinel):
-        manager = module.Sentinel(hosts, socket_timeout=1)
-        configured = manager.master_for(SERVICE, db=3)
-        client = stage.face.module.Client.from_redis(configured)
-        assert SERVICE in repr(client)
-        await take(stage, client)
-        with pytest.raises(ConfigError, match="master_for"):
-            stage.face.module.Client.from_redis(manager.slave_for(SERVICE))
-        for each in (client, configured, *manager.sentinels):
-            closed = each.aclose() if hasattr(each, "aclose") else each.close()
-            if inspect.isawaitable(closed):
-                await closed
+    sentinels = importlib.import_module(f"{library.__name__}.sentinel")
+    manager = sentinels.Sentinel(hosts, socket_timeout=1)
+    configured = manager.master_for(SERVICE, db=3)
+    client = stage.face.module.Client.from_redis(configured)
+    assert SERVICE in repr(client)
+    await take(stage, client)
+    with pytest.raises(ConfigError, match="master_for"):
+        stage.face.module.Client.from_redis(manager.slave_for(SERVICE))
+    for each in (client, configured, *manager.sentinels):
+        closed = each.aclose() if hasattr(each, "aclose") else each.close()
+        if inspect.isawaitable(closed):
+            await closed
 
 
 def test_the_program_of_the_how_to(bed: SentinelServers) -> None:
