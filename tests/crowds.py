@@ -1,20 +1,18 @@
-"""Threads that share all they can: `python -m tests.crowds [GAME...] [--seconds S] [--url URL]`.
+"""Threads that share all they can, in one game: `python -m tests.crowds GAME URL`.
 
 Eight threads use one object, several objects and several clients, of every kind, while another one
 looks at all of them. The interpreter changes threads as often as it can, or has no lock (GIL) at
-all. Each game is played once, or again and again for some seconds. The last line tells whether the
-GIL is on.
+all; the last line tells whether it is on.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -22,7 +20,6 @@ from typing import Any
 import interlock
 import interlock.observe
 from tests.support.patience import GIVE_UP, wait_until
-from tests.support.server import RedisServer
 
 INTERVAL = 1e-6
 """Seconds after which the interpreter changes threads."""
@@ -31,11 +28,6 @@ LIMIT = 1000.0
 THREADS = 8
 TURNS = 10
 """Of each thread, in one game."""
-
-
-def gil() -> bool:
-    """Tell whether the interpreter has its lock."""
-    return getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 class Place:
@@ -283,25 +275,8 @@ def closing(url: str) -> None:
 GAMES = {game.__name__: game for game in (locks, readers, permits, signals, looked_at, closing)}
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Play what *words* say; an error ends the program."""
-    parser = argparse.ArgumentParser(prog="python -m tests.crowds", description=__doc__)
-    parser.add_argument("games", nargs="*", metavar="GAME", help=", ".join(GAMES))
-    parser.add_argument("--seconds", type=float, default=0.0, help="of each game")
-    parser.add_argument("--url", help="of a server; without it, one is started")
-    given = parser.parse_args(words)
-    sys.setswitchinterval(INTERVAL)
-    with ExitStack() as stack:
-        url = given.url or stack.enter_context(RedisServer()).url()
-        for name in given.games or GAMES:
-            began, times = time.monotonic(), 0
-            while times == 0 or time.monotonic() < began + given.seconds:
-                GAMES[name](url)
-                times += 1
-            print(f"{name}: played {times} times", file=sys.stderr, flush=True)
-    print(f"GIL: {gil()}")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    name, url = sys.argv[1:]
+    sys.setswitchinterval(INTERVAL)
+    GAMES[name](url)
+    print(f"GIL: {getattr(sys, '_is_gil_enabled', lambda: True)()}")

@@ -17,8 +17,7 @@ from tests.support.program import run
 @pytest.mark.parametrize("game", GAMES)
 def test_threads_that_run_at_once(redis_url: str, game: str) -> None:
     """A game keeps its promise without a warning, and no module has turned the GIL on."""
-    words = ("-X", "dev", "-W", "error", "-m", "tests.crowds", game, "--url", redis_url)
+    words = ("-X", "dev", "-W", "error", "-m", "tests.crowds", game, redis_url)
     done = run(sys.executable, *words, limit=LIMIT)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == f"{game}: played 1 times\n"
+    assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"GIL: {not sysconfig.get_config_var('Py_GIL_DISABLED')}\n"

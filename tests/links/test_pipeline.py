@@ -9,7 +9,6 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.recorder import Recorder
 from tests.support.patience import let_others_run
 
 from interlock._links.endpoint import Endpoint
@@ -23,6 +22,21 @@ from interlock.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
+
+
+class Recorder(asyncio.Transport):
+    """A transport that keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[bytes] = []
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Keep *data*."""
+        self.writes.append(bytes(data))
+
+    def abort(self) -> None:
+        """Be closed."""
 
 
 @pytest.fixture
