@@ -45,9 +45,8 @@ def pytest_collection_finish() -> None:
 
     A full collection holds the interpreter lock. With them it lasts longer than some leases.
     """
-    gc.enable()
-    _ = gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_sessionfinish() -> None:

@@ -6,12 +6,15 @@ import importlib.metadata
 import re
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.docs.faces_of_programs import assert_runs, programs
+from tests.docs.programs import assert_runs
+from tools import site_hooks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.support.servers import RedisServer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,15 +98,21 @@ def test_links_of_the_package_work_on_pypi() -> None:
         assert not target.endswith(".md") or "/blob/main/" in target, target
 
 
-TASKS = {
-    name: text
-    for name, text in programs("asyncio").items()
-    if "interlock.prometheus" not in text and "interlock.otel" not in text
-}
-"""The others need a package of an extra: tests/monitoring has them."""
+def tabs() -> Iterator[Any]:
+    """Yield each program that the site makes for a tab: the one that it is made from, and for whom."""
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        for number, block in enumerate(site_hooks.FENCE.findall(page.read_text())):
+            measured = "interlock.prometheus" in block or "interlock.otel" in block
+            for library, extra in (("asyncio", "monitoring" * measured), ("trio", "hosts")):
+                if site_hooks.qualifies(block, library):
+                    marks = [pytest.mark.needs(extra)] if extra else []
+                    name = f"{page.relative_to(ROOT)}:{number}:{library}"
+                    yield pytest.param(block, library, id=name, marks=marks)
 
 
-@pytest.mark.parametrize("name", TASKS)
-def test_the_tab_of_a_program_runs(name: str, redis_url: str, tmp_path: Path) -> None:
-    """A program for asyncio, which the site makes for a tab, runs as it stands."""
-    assert_runs(TASKS[name], redis_url, tmp_path)
+@pytest.mark.parametrize(("block", "library"), [*tabs()])
+def test_the_tab_of_a_program_runs(
+    block: str, library: str, redis_url: str, tmp_path: Path
+) -> None:
+    """A program for tasks, which the site makes for a tab, runs as it stands."""
+    assert_runs(site_hooks.face(block, library), redis_url, tmp_path)

@@ -10,14 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import boto3
-import moto
-import psycopg
 import pytest
-from sqlalchemy import create_engine
-from sqlalchemy.orm import Session
-from starlette.testclient import TestClient
-from tests.fencing.postgres import PostgresServer
 from tests.support.program import run
 
 from interlock.fencing import StaleTokenError
@@ -74,6 +67,9 @@ def example(name: str) -> ModuleType:
 @contextlib.contextmanager
 def postgres(_: Path) -> Iterator[Resource]:
     """Give a row of a real PostgreSQL server."""
+    import psycopg  # here and below: all of them take long to import
+    from tests.fencing.postgres import PostgresServer
+
     ours = example("postgres")
     with PostgresServer() as server, psycopg.connect(server.dsn, autocommit=True) as connection:
         connection.execute(ours.TABLE)
@@ -88,6 +84,9 @@ def postgres(_: Path) -> Iterator[Resource]:
 @contextlib.contextmanager
 def sqlalchemy_model(where: Path) -> Iterator[Resource]:
     """Give a row behind a SQLAlchemy model."""
+    from sqlalchemy import create_engine
+    from sqlalchemy.orm import Session
+
     ours = example("sqlalchemy_model")
     engine = create_engine(f"sqlite:///{where / 'reports.sqlite'}")
     ours.Base.metadata.create_all(engine)
@@ -110,6 +109,9 @@ def sqlalchemy_model(where: Path) -> Iterator[Resource]:
 @contextlib.contextmanager
 def s3(_: Path) -> Iterator[Resource]:
     """Give an object in moto's S3."""
+    import boto3
+    import moto
+
     ours = example("s3")
     with moto.mock_aws():
         client = boto3.client("s3", region_name=REGION)
@@ -125,6 +127,9 @@ def s3(_: Path) -> Iterator[Resource]:
 @contextlib.contextmanager
 def dynamodb(_: Path) -> Iterator[Resource]:
     """Give an item in moto's DynamoDB."""
+    import boto3
+    import moto
+
     ours = example("dynamodb")
     with moto.mock_aws():
         table = boto3.resource("dynamodb", region_name=REGION).create_table(
@@ -142,6 +147,8 @@ def dynamodb(_: Path) -> Iterator[Resource]:
 @contextlib.contextmanager
 def http_service(_: Path) -> Iterator[Resource]:
     """Give the FastAPI service."""
+    from starlette.testclient import TestClient
+
     with TestClient(example("http_service").app) as http:
 
         def write(text: str, token: int) -> None:
@@ -194,6 +201,8 @@ def test_a_writer_between_look_and_put_is_not_overwritten(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """In S3, a newer write between the look and the put refuses the older one."""
+    import boto3
+
     ours = example("s3")
     with s3(tmp_path) as resource:
         resource.write("first", 1)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 import trio
 import trio.testing
-from tests.docs.faces_of_programs import assert_runs, programs
 from tests.objects.awaited import resting
 from tests.support.patience import GIVE_UP, wait_until
 from tests.support.renewal import renews_soon
@@ -20,8 +18,6 @@ from tests.support.renewal import renews_soon
 import interlock
 import interlock._drivers.trio
 import interlock.trio
-
-PROGRAMS = programs("trio")
 
 
 def run(main: Callable[..., Awaitable[None]], *args: Any) -> None:
@@ -157,9 +153,3 @@ def test_a_loss_cancels_a_scope(redis_url: str, redis_client: redis.Redis) -> No
             wait_until(lambda: not redis_client.exists("name"), 5, "what was refused is released")
 
     run(main)
-
-
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_the_tab_of_a_program_runs(name: str, redis_url: str, tmp_path: Path) -> None:
-    """A program for trio, which the site makes for a tab, runs as it stands."""
-    assert_runs(PROGRAMS[name], redis_url, tmp_path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import sync_playwright
 from tests.monitoring.serving import ARGUMENTS, CHROMIUM, LEASE, served
 from tests.support.patience import GIVE_UP
 from tests.support.renewal import renews_soon
@@ -38,6 +37,8 @@ def console(server: RedisServer) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Give Debian's Chromium, to one module at a time: no other event loop runs beside it."""
+    from playwright.sync_api import sync_playwright  # which takes long to import
+
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield chromium
