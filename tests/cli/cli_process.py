@@ -8,6 +8,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from tests.support.program import run
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -18,6 +20,11 @@ ENVIRON = {
     **{key: value for key, value in os.environ.items() if not key.startswith("INTERLOCK_")},
     "SHELL": "/bin/sh",
 }
+
+
+def interlock(*words: object, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end, with *environ* beside what names no server."""
+    return run(sys.executable, "-m", "interlock", *words, env={**ENVIRON, **environ})
 
 
 def until_there(gate: Path) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.cli.cli_process import interlock
 from tests.support.patience import wait_until
 from tests.support.servers import RedisServer
 
@@ -23,19 +21,6 @@ def guarded() -> Iterator[RedisServer]:
     """Give a server with a password."""
     with RedisServer(password=SECRET) as server:
         yield server
-
-
-def _interlock(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("INTERLOCK")}
-    command = [sys.executable, "-m", "interlock", *arguments]
-    return subprocess.run(
-        command,
-        env={**clean, **environ},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 @pytest.mark.parametrize(
@@ -54,8 +39,8 @@ def test_commands_read_credentials_from_a_file(
     path = tmp_path / "credentials"
     path.write_text(f"{SECRET}\n")
     url = f"redis://127.0.0.1:{guarded.port}"
-    assert _interlock(*command, INTERLOCK_URL=url).returncode == 69
-    done = _interlock(*command, INTERLOCK_URL=url, INTERLOCK_CREDENTIALS_FILE=str(path))
+    assert interlock(*command, INTERLOCK_URL=url).returncode == 69
+    done = interlock(*command, INTERLOCK_URL=url, INTERLOCK_CREDENTIALS_FILE=str(path))
     assert done.returncode == 0, done.stderr
     assert SECRET not in done.stdout + done.stderr
 
@@ -64,7 +49,7 @@ def test_ps_shows_no_password(guarded: RedisServer, tmp_path: Path) -> None:
     """The arguments of `interlock run` with a URL in a variable, and of its command, have none."""
     seen = tmp_path / "seen"
     script = f"cat /proc/$PPID/cmdline /proc/self/cmdline > {seen}; echo . >> {seen}"
-    done = _interlock("run", "name", "--", "sh", "-c", script, INTERLOCK_URL=guarded.url())
+    done = interlock("run", "name", "--", "sh", "-c", script, INTERLOCK_URL=guarded.url())
     assert done.returncode == 0, done.stderr
     wait_until(seen.exists, 10, "the command has run")
     assert SECRET.encode() not in seen.read_bytes()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pexpect
 import pytest
 from tests.support import patience
+from tests.support.program import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,19 +70,13 @@ def test_stdin_stdout_and_further_files_are_the_jobs() -> None:
     reader, writer = os.pipe()
     os.write(writer, b"from the pipe\n")
     os.close(writer)
-    done = subprocess.run(
-        supervised("/bin/sh", "-c", f"cat; cat /dev/fd/{reader}"),
-        input="from stdin\n",
-        capture_output=True,
-        text=True,
-        pass_fds=[reader],
-        check=True,
-    )
+    words = supervised("/bin/sh", "-c", f"cat; cat /dev/fd/{reader}")
+    done = run(*words, input="from stdin\n", pass_fds=[reader])
     os.close(reader)
     assert (done.stdout, done.stderr) == ("from stdin\nfrom the pipe\n", "")
 
 
-def standard_signals(status: bytes) -> list[int]:
+def standard_signals(status: str) -> list[int]:
     """Return the masks of /proc/.../status without glibc's own signals.
 
     posix_spawn leaves those ignored.
@@ -92,7 +87,7 @@ def standard_signals(status: bytes) -> list[int]:
 def test_the_job_finds_signals_as_a_program_expects() -> None:
     """Nothing is blocked, and nothing is ignored that Python ignores for itself."""
     show = ("/bin/sh", "-c", "grep ^Sig[BI] /proc/self/status")
-    done = subprocess.run(supervised(*show), capture_output=True, check=True)
+    done = run(*supervised(*show))
     assert standard_signals(done.stdout) == [0, 0]
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.cli.cli_process import ENVIRON, LONG
+from tests.cli.cli_process import ENVIRON
 from tests.support.address import free_port
+from tests.support.program import run
 from tests.support.servers import RedisServer
 
 from interlock._links.resp import PARSER
@@ -21,14 +21,8 @@ if TYPE_CHECKING:
 
 def doctor(*arguments: str, **environ: str) -> tuple[int, str, str]:
     """Run it; return its status, stdout and stderr."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "interlock", "doctor", *arguments],
-        env={**ENVIRON, **environ},
-        capture_output=True,
-        text=True,
-        timeout=LONG,
-        check=False,
-    )
+    words = (sys.executable, "-W", "error", "-m", "interlock", "doctor", *arguments)
+    done = run(*words, env={**ENVIRON, **environ})
     return done.returncode, done.stdout, done.stderr
 
 

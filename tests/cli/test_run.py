@@ -6,14 +6,15 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.cli import cli_process
 from tests.cli.cli_process import ENVIRON, LONG, Runs, ended, until_there
+from tests.support.program import run
 
 import interlock
 
@@ -152,25 +153,13 @@ def test_a_name_in_use_by_something_else_is_64(runs: Runs, redis_client: redis.R
 
 def test_the_version_is_shown() -> None:
     """`interlock --version` says which one this is."""
-    done = subprocess.run(
-        [sys.executable, "-m", "interlock", "--version"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == f"interlock {interlock.__version__}\n"
+    assert cli_process.interlock("--version").stdout == f"interlock {interlock.__version__}\n"
 
 
 def test_the_script_is_installed(runs: Runs) -> None:
     """The package brings the command `interlock`."""
     script = Path(sys.executable).with_name("interlock")
-    done = subprocess.run(
-        [script, "run", "--url", runs.url, "NAME", "--", "echo", "ran"],
-        env=ENVIRON,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run(script, "run", "--url", runs.url, "NAME", "--", "echo", "ran", env=ENVIRON)
     assert done.stdout == "ran\n"
 
 

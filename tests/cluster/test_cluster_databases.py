@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.objects.awaited import KINDS, Face, Stage, queued
-from tests.support.doings import DOINGS, two_clients
+from tests.support.doings import do_everything
 from tests.support.servers import ClusterServers, binaries
 
 from interlock import ConfigError
@@ -40,12 +40,9 @@ of_valkey_9 = pytest.mark.parametrize("cluster", [VERSION], indirect=True)
 
 
 @of_valkey_9
-@pytest.mark.parametrize("kind", DOINGS)
-def test_every_object_works_in_another_database(cluster: ClusterServers, kind: str) -> None:
+def test_every_object_works_in_another_database(cluster: ClusterServers) -> None:
     """Each object does everything in database 2, and leaves no key in database 0."""
-    with two_clients(cluster.url(db=2)) as (one, other):
-        DOINGS[kind](one, other)
-        assert [lock.name for lock in one.locks() if lock.holders] == []
+    do_everything(lambda _: cluster.url(db=2))
     assert [key for node in cluster.nodes for key in keys(node)] == []
 
 

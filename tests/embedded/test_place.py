@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock._embedded.place import place_of
+from interlock._embedded.place import place_of, private
 from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -37,6 +37,17 @@ def test_open_directory_is_refused(runtime: Path, mode: int) -> None:
     with pytest.raises(ConfigError, match=f"its mode is {mode:04o}, not 0700"):
         place_of("default")
     assert list(base.iterdir()) == []
+
+
+def test_what_another_user_laid_out_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A directory that another user made first is refused and left alone, whatever its mode."""
+    owner = tmp_path.stat().st_uid
+    monkeypatch.setattr(os, "getuid", lambda: owner + 1)
+    with pytest.raises(ConfigError, match=f"belongs to user {owner}"):
+        private(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_symbolic_link_is_refused(runtime: Path) -> None:

@@ -21,11 +21,3 @@ def test_mutants_are_up_to_date() -> None:
             else:
                 same = changed == source
             assert not same, mutant.name
-
-
-def test_groups_have_mutants_and_tests() -> None:
-    """Each group has mutants, and tests that look for them."""
-    assert {each.number for each in must_die.MUTANTS} == {*must_die.GROUPS}
-    for group in must_die.GROUPS.values():
-        assert group.files
-        assert all((ROOT / name).exists() for name in group.files)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import redis.connection
 from tests.cli.cli_process import ENVIRON
 from tests.support.listening import listening
 from tests.support.patience import GIVE_UP
+from tests.support.program import run
 from tests.support.servers import RedisServer
 
 from interlock._links.dialled import Dialled
@@ -165,11 +165,5 @@ print(*sorted({{"asyncio", "redis", "ssl"}} & sys.modules.keys()))
 )
 def test_a_plain_address_loads_neither_redis_py_nor_asyncio(redis_url: str, program: str) -> None:
     """Short programs start fast: what takes long to load is not loaded."""
-    done = subprocess.run(
-        [sys.executable, "-c", LOADED.format(program=program), redis_url],
-        env=ENVIRON,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run(sys.executable, "-c", LOADED.format(program=program), redis_url, env=ENVIRON)
     assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, [""]), done.stderr

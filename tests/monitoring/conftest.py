@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.monitoring.serving import ARGUMENTS, CHROMIUM, LEASE, served
+from tests.monitoring.serving import ARGUMENTS, CHROMIUM, LEASE, console_of
 from tests.support.patience import GIVE_UP
 from tests.support.renewal import renews_soon
 
@@ -30,7 +30,7 @@ def client(redis_url: str) -> Iterator[Client]:
 @pytest.fixture(scope="module")
 def console(server: RedisServer) -> Iterator[str]:
     """Give the URL of a console."""
-    with served(server.url()) as url:
+    with console_of(server.url()) as url:
         yield url
 
 

@@ -6,7 +6,7 @@ import http.client
 import re
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -35,12 +35,10 @@ LEASE = 30.0
 
 
 @contextmanager
-def served(redis_url: str, *, port: int = 0) -> Iterator[str]:
-    """Run ``interlock console`` until the block is left; give its URL."""
-    command = [sys.executable, "-m", "interlock", "console", "--port", str(port)]
-    with subprocess.Popen(
-        [*command, "--url", redis_url], stderr=subprocess.PIPE, text=True
-    ) as process:
+def served(*words: str) -> Iterator[str]:
+    """Run the command `interlock` with *words* until the block is left; give the URL that it names."""
+    command = [sys.executable, "-m", "interlock", *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         line = process.stderr.readline()
         found = re.search(r"http://\S+", line)
@@ -51,6 +49,11 @@ def served(redis_url: str, *, port: int = 0) -> Iterator[str]:
             process.terminate()
             rest = process.communicate(timeout=GIVE_UP)[1]
         assert (process.returncode, rest) == (0, "")
+
+
+def console_of(redis_url: str, *, port: int = 0) -> AbstractContextManager[str]:
+    """Run ``interlock console`` until the block is left; give its URL."""
+    return served("console", "--port", str(port), "--url", redis_url)
 
 
 class Answer:

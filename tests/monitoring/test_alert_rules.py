@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
+from tests.support.program import run
 
 RULES = Path(__file__).parents[2] / "examples" / "prometheus" / "interlock-alerts.yml"
 CALM = {
@@ -83,11 +83,5 @@ def test_each_alert_fires_in_its_incident_alone(
         "tests": [_fires(alert, series)],
     }
     path.write_text(json.dumps(text))  # JSON is YAML
-    done = subprocess.run(
-        ["promtool", "test", "rules", str(path)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = run("promtool", "test", "rules", path)
     assert done.returncode == 0, done.stdout + done.stderr

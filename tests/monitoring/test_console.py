@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.monitoring.serving import served
+from tests.monitoring.serving import console_of
 from tests.operations.on_call import ORDERS, STOCK, deadlock
 from tests.support.patience import GIVE_UP
 
@@ -149,7 +149,7 @@ def test_it_recovers_with_the_server_and_with_the_console(
     fresh_server: RedisServer, page: Page
 ) -> None:
     """The page says that the server, or the console, is away, and goes on when it is back."""
-    with served(fresh_server.url()) as url:
+    with console_of(fresh_server.url()) as url:
         page.goto(url)
         page.get_by_text("No lock is held or awaited.").wait_for()
         fresh_server.kill()
@@ -158,7 +158,7 @@ def test_it_recovers_with_the_server_and_with_the_console(
         page.get_by_text("The locks cannot be read").wait_for(state="detached")
     page.get_by_text("The console does not answer").wait_for()
     with (
-        served(fresh_server.url(), port=int(url.rstrip("/").rpartition(":")[2])),
+        console_of(fresh_server.url(), port=int(url.rstrip("/").rpartition(":")[2])),
         interlock.connect(fresh_server.url()) as client,
         client.lock("back"),
     ):

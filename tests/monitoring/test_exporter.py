@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import signal
-import subprocess
-import sys
 import urllib.request
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from tests.monitoring.serving import served
-from tests.support.cluster import ClusterServers
 from tests.support.patience import GIVE_UP, wait_until
 
 import interlock
@@ -23,26 +17,9 @@ from interlock.cli import main
 from interlock.exporter import FAMILIES, Fleet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.support.servers import RedisServer
 
     from interlock import Client
-
-
-@contextmanager
-def serving(*arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Run the command, and give the URL that it names, and its process."""
-    command = [sys.executable, "-m", "interlock", *arguments]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        line = process.stderr.readline()
-        found = re.search(r"http://\S+", line)
-        assert found is not None, line
-        try:
-            yield found[0], process
-        finally:
-            process.kill()
 
 
 def test_the_fleet_is_counted(client: Client, redis_url: str) -> None:
@@ -57,25 +34,6 @@ def test_the_fleet_is_counted(client: Client, redis_url: str) -> None:
     assert "secret" not in text
     for name in FAMILIES:
         assert name in text
-
-
-def test_a_cluster_is_counted_and_shown() -> None:
-    """The exporter counts the locks of all nodes, and the console shows them."""
-    names = [f"orders:{number}" for number in range(12)]
-    with ClusterServers() as cluster, interlock.connect(cluster.url()) as client:
-        for name in names:
-            assert client.lock(name).acquire()
-        registry = CollectorRegistry()
-        registry.register(Fleet(*open_url(cluster.url(), Options()), max_age=0))
-        assert 'interlock_locks{kind="lock"} 12.0' in generate_latest(registry).decode()
-        with served(cluster.url()) as url:
-
-            def shown() -> bool:
-                with urllib.request.urlopen(url, timeout=GIVE_UP) as page:
-                    text = page.read().decode()
-                return all(name in text for name in names)
-
-            wait_until(shown, GIVE_UP, "the page shows every lock")
 
 
 def test_a_server_that_is_gone_is_told(fresh_server: RedisServer) -> None:
@@ -98,12 +56,10 @@ def test_the_command_serves_and_ends(redis_url: str) -> None:
     with (
         interlock.connect(redis_url) as client,
         client.lock("orders"),
-        serving("exporter", "--listen", "127.0.0.1:0", "--url", redis_url) as (url, process),
+        served("exporter", "--listen", "127.0.0.1:0", "--url", redis_url) as url,
+        urllib.request.urlopen(url, timeout=GIVE_UP) as answer,
     ):
-        with urllib.request.urlopen(url, timeout=GIVE_UP) as answer:
-            assert b'interlock_locks{kind="lock"} 1.0' in answer.read()
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(GIVE_UP) == 0
+        assert b'interlock_locks{kind="lock"} 1.0' in answer.read()
 
 
 @pytest.mark.parametrize("listen", ["host:port", ":70000", ""])

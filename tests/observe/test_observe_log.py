@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import subprocess
 import sys
 import threading
 import time
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.objects.awaited import take_turn
 from tests.support.patience import GIVE_UP
+from tests.support.program import run
 from tests.support.servers import wait_until
 
 import interlock
@@ -101,9 +101,7 @@ def test_nothing_is_written_without_a_handler(redis_url: str) -> None:
         "    client.lock('broken').acquire()\n"
         "    client.lock('broken').force_release()\n"
     )
-    ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
-    )
+    ran = run(sys.executable, "-c", program)
     assert (ran.returncode, ran.stderr) == (0, "")
 
 

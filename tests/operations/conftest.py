@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
-from tests.cli.cli_process import ENVIRON
+from tests.cli import cli_process
 
 from interlock import connect
 from interlock.cli import listing
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable, Iterator
 
     import redis
 
     from interlock import Client
-
-LONG = 60.0
-"""Seconds that no command here takes."""
 
 
 @pytest.fixture
@@ -38,14 +34,7 @@ def command(redis_url: str) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Give a function that runs the command `interlock` against the shared server."""
 
     def run(*arguments: str, url: str = redis_url) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "interlock", *arguments],
-            env={**ENVIRON, "INTERLOCK_URL": url},
-            capture_output=True,
-            text=True,
-            timeout=LONG,
-            check=False,
-        )
+        return cli_process.interlock(*arguments, INTERLOCK_URL=url)
 
     return run
 
