@@ -12,7 +12,6 @@ from pathlib import Path
 from tests.support.again import again
 from tests.support.servers import binaries
 
-from . import leftovers
 from .arena import ARENAS
 from .history import load
 from .judge import Judge
@@ -131,7 +130,6 @@ def main() -> int:
     asked = parser.parse_args()
     # Who ends the lab politely wants it to clean up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
-    leftovers.remove()
     status: int = asked.do(asked)
     return status
 

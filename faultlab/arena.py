@@ -35,12 +35,10 @@ LEASE = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that can befall the servers or the network.
+    """What *make* does to the servers or the network, until it returns.
 
-    Attributes:
-        make: Makes the fault and returns when it is over.
-        grace: Seconds after it in which its consequences are excused.
-        loses: Whether the server may forget what it acknowledged.
+    For *grace* seconds after that its consequences are excused. If it *loses*, the server may forget
+    what it acknowledged.
     """
 
     make: Callable[[Random], None]

@@ -36,37 +36,6 @@ Roles = frozenset[str]
 """The replication ids of all primaries of a fleet that is in order."""
 
 
-class Failovers:
-    """Tells from looks at a fleet when it may have lost data."""
-
-    def __init__(self) -> None:
-        self._known: Roles | None = None
-        self._since = 0.0
-
-    def look(self, began: float, ended: float, roles: Roles | None) -> tuple[float, float] | None:
-        """Note a look.
-
-        Args:
-            began: When it began.
-            ended: When it ended.
-            roles: What was seen; None if the fleet is not in order.
-
-        Returns:
-            From when to when data may have been lost, if a failover has just ended.
-        """
-        if roles is None:
-            return None
-        lost = None
-        if self._known not in (None, roles):
-            lost = (self._since, ended)
-        self._known, self._since = roles, began
-        return lost
-
-    def end(self, now: float) -> tuple[float, float] | None:
-        """Return from when data may have been lost if the fleet is not in order at the end."""
-        return (self._since, now) if self._known is not None and self._since < now - 1 else None
-
-
 class Watch:
     """Looks at *servers* in the background and writes failovers into a history.
 
@@ -80,7 +49,8 @@ class Watch:
         self._servers = servers
         self._primaries = primaries
         self._note = note
-        self._failovers = Failovers()
+        self._known: Roles | None = None
+        self._since = 0.0
         self._over = threading.Event()
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._run)
@@ -91,28 +61,31 @@ class Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End, with a last look."""
+        """End; if the fleet is not in order then, data may have been lost."""
         self._over.set()
         self._thread.join()
         if self._error is not None:
             raise self._error  # what it would have seen must excuse nothing
-        self._tell(self._failovers.end(time.monotonic()))
+        now = time.monotonic()
+        if self._known is not None and self._since < now - 1:
+            self._tell(now)
 
     def _run(self) -> None:
         try:
             while not self._over.wait(PERIOD):
                 began = time.monotonic()
                 roles = self._roles()
-                self._tell(self._failovers.look(began, time.monotonic(), roles))
+                if roles is not None:
+                    if self._known not in (None, roles):
+                        self._tell(time.monotonic())
+                    self._known, self._since = roles, began
         except Exception as error:  # noqa: BLE001 - raised at the end
             self._error = error
 
-    def _tell(self, lost: tuple[float, float] | None) -> None:
-        if lost is not None:
-            start, over = lost
-            self._note.note(
-                "fault", t=start, end=over + GRACE, over=over, what="failover seen", loses=True
-            )
+    def _tell(self, over: float) -> None:
+        """Note that data may have been lost since the last look at a fleet in order."""
+        fault = {"end": over + GRACE, "over": over, "what": "failover seen", "loses": True}
+        self._note.note("fault", t=self._since, **fault)
 
     def _roles(self) -> Roles | None:
         """Return the replication ids of all primaries, None if the fleet is not in order."""

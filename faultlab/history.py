@@ -30,11 +30,7 @@ Line = dict[str, Any]
 
 
 class Recorder:
-    """Appends lines to the history of one process.
-
-    Attributes:
-        name: Of the process.
-    """
+    """Appends lines to the history of the process *name*."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.name = name

@@ -116,13 +116,7 @@ _Possible = tuple[float, float, int, "Line"]
 
 
 class Judge:
-    """Judges one history.
-
-    Attributes:
-        holds: All holds.
-        calls: All operations; each has its ``ret`` if it returned.
-        findings: What is wrong, as sentences that begin with the broken rule.
-    """
+    """Judges one history; each of its calls has its ``ret`` if it returned."""
 
     def __init__(self, lines: Iterable[Line], *, exact: bool = True, epochs: bool = False) -> None:
         """Read *lines*.
@@ -142,7 +136,7 @@ class Judge:
         self._read()
 
     def judge(self) -> list[str]:
-        """Return what is wrong."""
+        """Return what is wrong, as sentences that begin with the broken rule."""
         self._exclusion()
         self._losses()
         self._waits()

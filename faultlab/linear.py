@@ -12,7 +12,6 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .leftovers import PREFIX
 from .objects import PERMITS
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ def ask(history: dict[str, Any]) -> str:
     go = shutil.which("go")
     if go is None:
         raise FileNotFoundError("the checker of semaphores and latches needs Go (golang-go)")
-    with tempfile.TemporaryDirectory(prefix=PREFIX) as home:
+    with tempfile.TemporaryDirectory() as home:
         program = f"{home}/linear"
         build = [go, "build", "-o", program, "."]
         subprocess.run(build, cwd=_SOURCE, check=True, capture_output=True)

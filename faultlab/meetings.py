@@ -39,14 +39,10 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """One call of a barrier's ``wait``.
+    """One call of a barrier's ``wait``, until its arrival has certainly ended.
 
-    Attributes:
-        call: The operation.
-        begin: When it was called.
-        end: When its arrival has certainly ended.
-        index: What it returned, None if it did not.
-        is_unknown: Whether the others may have passed with it although it does not say so.
+    Its index is None if it did not return. It is unknown whether the others have passed with it if it
+    may be so, and it does not say so.
     """
 
     call: Line

@@ -35,11 +35,9 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The condition with exactly these names and constants in it.
+    """The condition with exactly these names and constants in it, in any order.
 
-    Attributes:
-        words: The names and constants, in any order.
-        becomes: An expression, in which ``$0`` is the condition.
+    In what it becomes, ``$0`` is the condition.
     """
 
     words: str
@@ -48,11 +46,9 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The value that a variable or an attribute is given.
+    """The value that a variable or an attribute is given; in what it becomes, ``$0`` is the value.
 
     Attributes:
-        name: What is given a value.
-        becomes: An expression, in which ``$0`` is the value.
         which: The number of the only statement that is meant, from 0; None for each of them.
     """
 
@@ -63,22 +59,14 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a function of Python returns at last.
-
-    Attributes:
-        becomes: An expression, in which ``$0`` is the result.
-    """
+    """What a function of Python returns at last; in what it becomes, ``$0`` is the result."""
 
     becomes: str
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """All that a function of Python does.
-
-    Attributes:
-        becomes: Its statements.
-    """
+    """All that a function of Python does: other statements."""
 
     becomes: str
 
@@ -121,12 +109,7 @@ _BUILT_IN = _OPERATORS | _KEYWORDS | {"redis", "call", "pcall"}
 
 
 class LuaText:
-    """A script as a list of tokens, each with its place in the text.
-
-    Attributes:
-        text: The script.
-        tokens: All its tokens; comments are none.
-    """
+    """A script as a list of tokens, each with its place in the text; comments are none."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -18,21 +18,15 @@ _END = 60.0
 
 
 class Slot:
-    """A process in Python and its successors.
+    """A process in Python and its successors, which have numbers behind the name of the slot.
 
-    Attributes:
-        name: Of the slot; a process has a number behind it.
-        is_stopped: Whether SIGSTOP has stopped it.
+    Args:
+        name: Of the slot.
+        config: For the worker, without name and history.
+        home: The directory of histories and logs.
     """
 
     def __init__(self, name: str, config: dict[str, Any], home: Path) -> None:
-        """Describe it.
-
-        Args:
-            name: Of the slot.
-            config: For the worker, without name and history.
-            home: The directory of histories and logs.
-        """
         self.name = name
         self.is_stopped = False
         self._resuming: threading.Timer | None = None

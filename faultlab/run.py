@@ -20,7 +20,6 @@ from .arena import ARENAS, LEASE, Arena, Fault
 from .failovers import Watch
 from .history import Line, Recorder, load, save
 from .judge import Judge
-from .leftovers import PREFIX
 from .process import Slot
 
 if TYPE_CHECKING:
@@ -67,13 +66,7 @@ class Plan:
 
 @dataclass
 class Outcome:
-    """What a run came to.
-
-    Attributes:
-        findings: What is wrong.
-        done: How often what happened.
-        history: All lines.
-    """
+    """What a run came to: what is wrong, and how often what was done."""
 
     findings: list[str]
     done: collections.Counter[str]
@@ -87,7 +80,7 @@ class Run:
         self.plan = plan
         self.done: collections.Counter[str] = collections.Counter()
         self._chance = random.Random(f"{plan.seed} faults")
-        self._home = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self._home = Path(tempfile.mkdtemp(prefix="faultlab-"))
         self._note = Recorder(self._home / "lab.jsonl", "lab")
         self._slots: list[Slot] = []
         self._killed: set[str] = set()

@@ -62,12 +62,7 @@ class OddName(str):
 
 
 class Lane:
-    """One owner, and what it does.
-
-    Attributes:
-        name: Of the lane.
-        armed: Whether a signal may strike now.
-    """
+    """One owner, and what it does; a signal may strike while it is armed."""
 
     def __init__(self, worker: Worker, name: str) -> None:
         self.name = name
@@ -362,25 +357,13 @@ class Lane:
 
 
 class Worker:
-    """The process.
-
-    Attributes:
-        recorder: Its history.
-        seed: Decides what its lanes do.
-        until: When they end, by CLOCK_MONOTONIC.
-        objects: The names of what they use.
-        clients: One for each server.
-        sleep: Of the face.
-        manners: How callbacks behave.
-        strikes: Lanes that a signal has cancelled, and how often.
-        calm: Whether lanes pause between two rounds.
-    """
+    """The process: a client for each server, and lanes that use the objects until it is time."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         self.seed, self.until = config["seed"], 0.0
         self.objects: list[str] = config["objects"]
         self.manners: list[str] = config["manners"]
-        self.strikes: dict[str, int] = {}
+        self.strikes: dict[str, int] = {}  # how often a signal has cancelled each lane
         self.calm = config["lanes"] == 1
         self._config = config
         self._threaded = config["face"] == "sync"

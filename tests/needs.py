@@ -39,11 +39,9 @@ WITH_DEV = frozenset({"redis-6.2", "valkey-9.1"})
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Something that a test needs.
+    """Something that a test needs: the command that brings it, and whether it is there.
 
     Attributes:
-        how: The command that brings it.
-        there: Tells whether it is there.
         paths: Files and folders that cannot be imported without it.
     """
 

@@ -31,13 +31,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One mistake.
-
-    Attributes:
-        number: Of its group.
-        name: What the library does wrong.
-        mistake: What is changed.
-    """
+    """One mistake: the number of its group, what the library does wrong, and what is changed."""
 
     number: int
     name: str

@@ -30,11 +30,7 @@ REFUSALS = ("IllegalMonitorStateException", "NotHeldError")
 
 
 class AgentError(Exception):
-    """What an agent's command raised.
-
-    Attributes:
-        kind: the class, in the agent's language.
-    """
+    """What an agent's command raised: its class in the agent's language."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(f"{kind}: {message}")
@@ -47,14 +43,7 @@ class AgentDiedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back.
-
-    Attributes:
-        value: of the command.
-        started: seconds, CLOCK_MONOTONIC.
-        ended: seconds, CLOCK_MONOTONIC.
-        owner: the second half of the owner's id.
-    """
+    """What came back, with times of CLOCK_MONOTONIC and the second half of the owner's id."""
 
     value: Any
     started: float

@@ -16,14 +16,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Some of an object's capacity, for a time.
-
-    Attributes:
-        who: the owner.
-        weight: how much.
-        start: seconds.
-        end: seconds.
-    """
+    """Some of an object's capacity, for a time."""
 
     who: str
     weight: int
@@ -33,15 +26,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A wait.
-
-    Attributes:
-        who: the waiter.
-        weight: how much it waits for.
-        start: seconds.
-        end: seconds.
-        patience: how long it may wait for what is free, seconds.
-    """
+    """A wait, which may take *patience* seconds although what it is for is free."""
 
     who: str
     weight: int
@@ -52,15 +37,7 @@ class Need:
 
 @dataclass(slots=True)
 class History:
-    """What happened to one object.
-
-    Attributes:
-        name: of the object.
-        capacity: how much there is of it.
-        certain: holds, while they could not be given to others.
-        possible: holds, while they could stand in others' way.
-        waits: who waited.
-    """
+    """What happened to one object: certain and possible holds of it, and waits."""
 
     name: str
     capacity: int = 1

@@ -36,13 +36,7 @@ def settle() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """One thread of an agent at one object.
-
-    Attributes:
-        agent: the process.
-        thread: its thread or task.
-        target: what commands speak of.
-    """
+    """One thread or task of an agent at one object, of which its commands speak."""
 
     agent: Agent
     thread: str
@@ -75,13 +69,7 @@ class Party:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two agents of two languages, and a name of their own.
-
-    Attributes:
-        first: holds, as a rule.
-        second: waits, as a rule.
-        name: of the object.
-    """
+    """Two agents of two languages, and a name of their own; the first one holds, as a rule."""
 
     first: Agent
     second: Agent

@@ -14,15 +14,10 @@ NAMES = ("orders", "{stock}:7")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One command.
+    """One command of a thread.
 
-    Attributes:
-        thread: who does it.
-        do: what.
-        kind: of the object.
-        rest: arguments.
-        waits: whether it cannot end yet; it is left waiting, and ends with a later step.
-        permits: whose step's permits it is about, by the number of that step.
+    One that *waits* cannot end yet: it ends with a later step. *permits* is the number of the step
+    whose permits it is about.
     """
 
     thread: str

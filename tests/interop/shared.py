@@ -24,15 +24,10 @@ SLACK = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """Something that everybody shares.
+    """Something that everybody shares; a hold takes its weight of the capacity.
 
-    Attributes:
-        kind: of the object.
-        capacity: how much there is.
-        weight: how much a hold takes.
-        patience: how long a waiter may overlook that it is free, seconds.
-        share: under whose name the holds are counted.
-        rest: what else commands need.
+    A waiter may overlook for *patience* seconds that it is free. Its holds are counted under the name
+    *share*. Commands also need the rest.
     """
 
     kind: str

@@ -28,12 +28,7 @@ CLOCK = 0.002
 
 
 class Toil:
-    """The work, and its history.
-
-    Attributes:
-        until: when it ends, seconds.
-        done: how often what was done.
-    """
+    """The work, and its history."""
 
     def __init__(self) -> None:
         self.until = 0.0
