@@ -5,8 +5,6 @@ The asyncio face holds no logic, so a handful of words is all that differs betwe
 
 from __future__ import annotations
 
-import ast
-import itertools
 import re
 import subprocess
 import sys
@@ -94,62 +92,17 @@ def sync_text(path: Path) -> str:
     return text
 
 
-def undocumented(text: str) -> list[str]:
-    """Return the names that docstrings in *text* document and the code below them does not have.
-
-    These are parameters, and attributes of classes.
-    """
-    wrong: list[str] = []
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            wrong += [f"{node.name}({name})" for name in _section(node, "Args") - _parameters(node)]
-        elif isinstance(node, ast.ClassDef):
-            functions = [part for part in node.body if isinstance(part, ast.FunctionDef)]
-            inits = [part for part in functions if part.name == "__init__"]
-            known = set[str]().union(*(_parameters(part) for part in inits))
-            wrong += [f"{node.name}({name})" for name in _section(node, "Args") - known]
-            inherited = bool(node.bases)
-            missing = set() if inherited else _section(node, "Attributes") - _attributes(node)
-            wrong += [f"{node.name}.{name}" for name in missing]
-    return sorted(wrong)
-
-
-def _section(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, title: str) -> set[str]:
-    """Return the names that a section of a docstring in Google's style begins its items with."""
-    lines = (ast.get_docstring(node) or "").splitlines()
-    if f"{title}:" not in lines:
-        return set()
-    items = itertools.takewhile(lambda line: line[:1] == " ", lines[lines.index(f"{title}:") + 1 :])
-    return {found[1] for line in items if (found := re.match(r" {4}\**(\w+):", line))}
-
-
-def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    return {part.arg for part in ast.walk(node.args) if isinstance(part, ast.arg)}
-
-
-def _attributes(node: ast.ClassDef) -> set[str]:
-    """Return what a class assigns to ``self``, or defines."""
-    found = {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
-    return found | {getattr(part, "name", "") for part in node.body}
-
-
 def main() -> int:
     """Write or check every file; return the exit status."""
     check = "--check" in sys.argv[1:]
     stale = []
-    wrong = []
     wanted = {path.name for path in SOURCE.glob("*.py")}
     for path, target in targets().items():
         text = sync_text(path)
-        for file, code in ((path, path.read_text(encoding="utf-8")), (target, text)):
-            wrong += [f"{file.parent.name}/{file.name}: {name}" for name in undocumented(code)]
         if not target.exists() or target.read_text(encoding="utf-8") != text:
             stale.append(path.name)
             if not check:
                 target.write_text(text, encoding="utf-8")
-    if wrong:
-        print("\n".join(("documented, and not there:", *wrong)))
-        return 1
     extra = sorted({path.name for path in TARGET.glob("*.py")} - wanted)
     if check and (stale or extra):
         print(f"not up to date: {', '.join(stale + extra)}; run python tools/make_sync.py")

@@ -37,8 +37,9 @@
  *
  * FAULTS bounds what goes wrong in one run; client 1 comes TURNS times, once or twice. With -DBOUNDS=0
  * exclusion and order are checked alone, so that two faults are not too many. A mutant
- * (-DMUTANT=M_...) leaves out one rule. Not in the model: Java (rule 9), permits, readers, tokens, own
- * leases, and clients that may not publish.
+ * (-DMUTANT=M_...) leaves out one rule; with -DMUTANTS a variable of the environment has its number.
+ * Not in the model: Java (rule 9), permits, readers, tokens, own leases, and clients that may not
+ * publish.
  */
 #ifndef FAULTS
 #define FAULTS 1
@@ -54,6 +55,13 @@
 #endif
 #ifndef BOUNDS
 #define BOUNDS 1
+#endif
+#ifdef MUTANTS
+hidden byte which;                 /* not a part of the state: it stays the same */
+#define MUTANT which
+#define CHOOSE c_code { which = atoi(getenv("MUTANT")); };
+#else
+#define CHOOSE
 #endif
 #ifndef MUTANT
 #define MUTANT 0
@@ -548,5 +556,5 @@ end:
   od
 }
 
-init { atomic { run Thread(0); run Thread(1); run Thread(2); run Client(0); run Client(1); run World();
+init { atomic { CHOOSE run Thread(0); run Thread(1); run Thread(2); run Client(0); run Client(1); run World();
   run Number(0); run Number(1); run Number(2); run Number(3) } }
