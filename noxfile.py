@@ -37,7 +37,6 @@ OTHERS = (
 )
 
 THREADS = (
-    "tests/links/test_receive.py",
     "tests/links/test_link_threads.py",
     "tests/objects/alone/test_threads.py",
     "tests/objects/alone/test_closing.py",

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 VERSIONS = ("redis-6.2", "redis-7.0", "redis-8.2", "valkey-8.1", "valkey-9.0", "valkey-9.1")
 """All servers that the library is tested against."""
+IN_OTHER_WORDS = ("redis-6.2", "redis-7.0", "valkey-9.1")
+"""Those of `VERSIONS` that refuse in other words: the others have the words of Redis 7.0."""
 WITH_DEV = frozenset({"redis-6.2", "valkey-9.1"})
 """Those of `VERSIONS` that the extra `dev` brings."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.needs import IN_OTHER_WORDS
 from tests.support.doings import DOINGS, do_everything
 
 import interlock
@@ -111,6 +112,7 @@ def test_the_printed_line_permits_all_that_its_object_does(any_server: RedisServ
     ids=["publish", "channels", "queue"],
 )
 @pytest.mark.promise("rights")
+@pytest.mark.parametrize("any_server", IN_OTHER_WORDS, indirect=True)
 def test_what_was_acquired_is_released_without_messages_or_the_queue(
     any_server: RedisServer, lacking: list[str], event: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.cluster.conftest import emptied
 from tests.cluster.seen import route
-from tests.needs import VERSIONS
+from tests.needs import IN_OTHER_WORDS
 from tests.objects.awaited import until
 
 from interlock import ServerUnavailableError
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from tests.support.servers import ClusterServers
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=IN_OTHER_WORDS)
 def cluster(
     request: pytest.FixtureRequest, cluster_of_version: Callable[[str], ClusterServers]
 ) -> ClusterServers:
-    """Give a shared cluster of each version in turn, whose data is gone: their words differ."""
+    """Give a shared cluster of each version whose words differ in turn, whose data is gone."""
     return emptied(cluster_of_version(request.param))
 
 

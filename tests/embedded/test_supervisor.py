@@ -18,14 +18,9 @@ from interlock._embedded import EmbeddedServer, ensure
 from interlock._embedded.place import place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    pass
 
 STATE, PARENT = 0, 1
-
-
-def wait_for(condition: Callable[[], bool], *, timeout: float = 30.0) -> None:
-    """Wait for something that must come, on however slow a machine."""
-    wait_until(condition, timeout, "it comes")
 
 
 def gone() -> bool:
@@ -76,7 +71,7 @@ def test_ends_after_its_last_client(runtime: Path) -> None:
         assert not gone()
         assert connection.get("key") == b"value"
         left = time.monotonic()
-    wait_for(gone)
+    wait_until(gone, 30, "it comes")
     assert time.monotonic() - left >= 0.7
 
 
@@ -101,8 +96,8 @@ def test_killed_supervisor_takes_the_server_along(runtime: Path) -> None:
     url = ensure()
     server, supervisor = processes(url)
     os.kill(supervisor, signal.SIGKILL)
-    wait_for(lambda: not alive(server))
-    wait_for(gone)
+    wait_until(lambda: not alive(server), 30, "it comes")
+    wait_until(gone, 30, "it comes")
     assert processes(ensure())[0] != server
 
 
@@ -113,6 +108,6 @@ def test_supervisor_that_is_told_to_end_ends_the_server(
     """A supervisor that is asked to end takes the server along, in good order."""
     server, supervisor = processes(ensure())
     os.kill(supervisor, number)
-    wait_for(gone)
-    wait_for(lambda: not alive(server))
+    wait_until(gone, 30, "it comes")
+    wait_until(lambda: not alive(server), 30, "it comes")
     assert not (place_of("default") / "redis.sock").exists()

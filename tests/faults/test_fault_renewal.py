@@ -134,14 +134,17 @@ async def test_a_callback_that_closes_the_client(stage: Stage) -> None:
 
 # One thread renews for both faces.
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
-async def test_one_lost_hold_of_a_batch(stage: Stage) -> None:
+@pytest.mark.parametrize("instead", [None, b"text"], ids=["deleted", "overwritten"])
+async def test_one_lost_hold_of_a_batch(stage: Stage, instead: bytes | None) -> None:
     """A hold that is gone is reported and not made anew; the rest of its batch is renewed."""
     locks, owner = await _held(stage, 3)
     lost = await owner.do(lambda: locks[1].hold)
     stage.redis.delete("name-1")
+    if instead is not None:
+        stage.redis.set("name-1", instead)
     await until(lost.lost.is_set, 10, "the loss is told")
     await _kept([locks[0], locks[2]], owner)
-    assert not stage.redis.exists("name-1")
+    assert stage.redis.get("name-1") == instead
 
 
 async def _closed_in(stage: Stage, client: Any) -> tuple[float, BaseException | None]:

@@ -11,9 +11,30 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.fencing.postgres import PostgresServer
 from tests.support.servers import wait_until
 
 from interlock import ConfigError, fencing
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    """Give a PostgreSQL server."""
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+def report_dsn(postgres: PostgresServer) -> str:
+    """Give the address of a PostgreSQL database with one report that no hold has written yet."""
+    with psycopg.connect(postgres.dsn) as connection:
+        connection.execute("DROP TABLE IF EXISTS report")
+        connection.execute(
+            "CREATE TABLE report"
+            " (id integer PRIMARY KEY, text text NOT NULL, token bigint NOT NULL DEFAULT 0)"
+        )
+        connection.execute("INSERT INTO report VALUES (7, 'blank')")
+    return postgres.dsn
 
 
 class Database:

@@ -95,16 +95,6 @@ def test_permits_and_counts_in_a_cluster_wake_the_other_language(
     counts_wake(_pair(cluster, ways, "counted"))
 
 
-@both_ways
-def test_a_release_behind_sentinels_wakes_the_other_language(
-    watched: tuple[SentinelServers, dict[str, Agent]], ways: str
-) -> None:
-    """Both find the primary and share its locks."""
-    _, agents = watched
-    for kind in LOCKS:
-        _is_woken(_pair(agents, ways, "watched"), kind)
-
-
 def test_a_failover_is_followed_by_both(
     watched: tuple[SentinelServers, dict[str, Agent]],
 ) -> None:

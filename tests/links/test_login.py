@@ -212,19 +212,6 @@ async def test_a_token_that_is_new_each_time_ends_no_subscription(
     await waiter.do(lock.release)
 
 
-def test_an_interrupted_question_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Ctrl-C while the thread starts leaves nobody waiting for an answer that never comes."""
-    asking = login.Login(lambda: ("app", "pw"))
-
-    def struck(_self: threading.Thread) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(threading.Thread, "start", struck)
-        _ = asking.now()
-    assert asking.now()[0] == ("app", "pw")
-
-
 class Follows:
     """Connections that are told of a change."""
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.patience import wait_until
 from tests.support.renewal import renews_soon
 
 import interlock
 from interlock import observe
 
 if TYPE_CHECKING:
+    import logging
     from collections.abc import Iterator
 
     from interlock import Client
@@ -42,6 +44,19 @@ class Recorder(observe.Observer):
     acquired = released = waiting = gave_up = lost = abandoned = keep  # type: ignore[assignment]
     force_released = slow_acquire = slow_hold = renewed = keep  # type: ignore[assignment]
     renewal_failed = recovered = server_changed = overflowed = keep  # type: ignore[assignment]
+
+
+def records(caplog: pytest.LogCaptureFixture, event: str) -> list[logging.LogRecord]:
+    """Return what was logged of one kind of event."""
+    return [record for record in caplog.records if vars(record).get("event") == event]
+
+
+def logged(caplog: pytest.LogCaptureFixture, event: str) -> logging.LogRecord:
+    """Wait for the one record of *event*, and return it."""
+    wait_until(lambda: bool(records(caplog, event)), 5, f"{event} is logged")
+    (record,) = records(caplog, event)
+    assert record.name == "interlock"
+    return record
 
 
 @pytest.fixture

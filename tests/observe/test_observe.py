@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 import threading
 import time
@@ -10,6 +11,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.observe.conftest import logged
 from tests.support.patience import wait_until
 from tests.support.renewal import renews_soon
 
@@ -175,15 +177,21 @@ def test_abandoned_holds_are_told(client: Client, recorder: Recorder) -> None:
     assert names(recorder) == ["Acquired", "Abandoned"]
 
 
-def test_another_primary_is_told(client: Client, recorder: Recorder) -> None:
+def test_another_primary_is_told(
+    client: Client, recorder: Recorder, caplog: pytest.LogCaptureFixture
+) -> None:
     """What the Sentinel monitor calls when there is another primary tells the observers."""
     client.observe(recorder)
     client._driver._upkeep.move()
     wait_until(lambda: bool(recorder.of(observe.ServerChanged)), 5, "it is told")
+    assert logged(caplog, "server.changed").levelno == logging.WARNING
 
 
-def test_an_outage_is_told_once(redis_url: str, proxy: FaultProxy, recorder: Recorder) -> None:
+def test_an_outage_is_told_once(
+    proxy: FaultProxy, recorder: Recorder, caplog: pytest.LogCaptureFixture
+) -> None:
     """Renewal that fails is told once for an outage, with the validity left, and then its end."""
+    caplog.set_level(logging.INFO)
     with interlock.connect(proxy.url(), lease=6, command_timeout=0.2) as client:
         client.observe(recorder)
         with client.lock("orders"):
@@ -199,6 +207,9 @@ def test_an_outage_is_told_once(redis_url: str, proxy: FaultProxy, recorder: Rec
     assert 0 < failed.validity < 6
     assert failed.error == "ServerUnavailableError"
     assert failed.count == 1
+    failing, recovered = logged(caplog, "renewal.failing"), logged(caplog, "renewal.recovered")
+    assert (failing.levelno, recovered.levelno) == (logging.WARNING, logging.INFO)
+    assert 0 < vars(failing)["validity"] < 6
 
 
 def test_nothing_more_is_sent(

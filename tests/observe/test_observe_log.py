@@ -12,30 +12,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.objects.awaited import take_turn
+from tests.observe.conftest import logged
 from tests.support.patience import GIVE_UP
 from tests.support.program import run
-from tests.support.servers import wait_until
 
 import interlock
 from interlock import ConfigError, HoldLostError, Options
 
 if TYPE_CHECKING:
-    from tests.support.proxy import FaultProxy
-
     from interlock import Client
-
-
-def records(caplog: pytest.LogCaptureFixture, event: str) -> list[logging.LogRecord]:
-    """Return what was logged of one kind of event."""
-    return [record for record in caplog.records if vars(record).get("event") == event]
-
-
-def logged(caplog: pytest.LogCaptureFixture, event: str) -> logging.LogRecord:
-    """Wait for the one record of *event*, and return it."""
-    wait_until(lambda: bool(records(caplog, event)), 5, f"{event} is logged")
-    (record,) = records(caplog, event)
-    assert record.name == "interlock"
-    return record
 
 
 def test_slow_waits_and_holds_are_logged(client: Client, caplog: pytest.LogCaptureFixture) -> None:
@@ -51,23 +36,6 @@ def test_slow_waits_and_holds_are_logged(client: Client, caplog: pytest.LogCaptu
     assert vars(slow)["held_by"] == (holder,)
     assert vars(long)["lock_name"] == "orders"
     assert vars(long)["seconds"] >= 0.2
-
-
-def test_outages_are_logged_once(proxy: FaultProxy, caplog: pytest.LogCaptureFixture) -> None:
-    """An outage is one warning, with the validity left, and its end is an information."""
-    caplog.set_level(logging.INFO)
-    with interlock.connect(proxy.url(), lease=6, command_timeout=0.2) as client:
-        with client.lock("orders"):
-            proxy.stop_accepting()
-            proxy.disconnect()
-            failing = logged(caplog, "renewal.failing")
-            time.sleep(0.3)  # renewal fails again meanwhile
-            proxy.start_accepting()
-            recovered = logged(caplog, "renewal.recovered")
-        assert (failing.levelno, recovered.levelno) == (logging.WARNING, logging.INFO)
-        assert 0 < vars(failing)["validity"] < 6
-        client._driver._upkeep.move()  # as the Sentinel monitor does
-        assert logged(caplog, "server.changed").levelno == logging.WARNING
 
 
 def test_late_renewals_are_logged(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:

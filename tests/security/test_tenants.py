@@ -61,13 +61,15 @@ def test_a_tenant_can_do_everything(any_server: RedisServer) -> None:
     assert refusals([any_server]) == []
 
 
-def test_a_tenant_can_operate(any_server: RedisServer, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tenant_can_operate(
+    fresh_server: RedisServer, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The commands find and break a hold, and a deadlock is found: nothing is refused."""
-    admit([any_server])
-    url = f"{any_server.url(0, *LOGIN)}?prefix={PREFIX}"
+    admit([fresh_server])
+    url = f"{fresh_server.url(0, *LOGIN)}?prefix={PREFIX}"
     operate(url, capsys)
     find_a_deadlock(url)
-    assert refusals([any_server]) == []
+    assert refusals([fresh_server]) == []
 
 
 def test_doctor_prints_the_line(
