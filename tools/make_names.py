@@ -8,7 +8,6 @@ python -m tools.make_names --check    # fail if the page is not what would be wr
 
 from __future__ import annotations
 
-import argparse
 import ast
 import sys
 from functools import cache
@@ -173,13 +172,10 @@ def _fixtures() -> Iterator[str]:
             yield each.name
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main() -> int:
     """Write the page, or return 1 if it is another one."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing")
-    given = parser.parse_args(words)
     text = page()
-    if given.check:
+    if "--check" in sys.argv[1:]:
         return int(PAGE.read_text() != text)
     PAGE.write_text(text)
     return 0

@@ -72,20 +72,9 @@ def sync_text(path: Path) -> str:
     for pattern, replacement in WORDS:
         text = re.sub(pattern, replacement, text)
     text = HEADER.format(name=path.relative_to(ROOT).as_posix()) + text
-    format_ = [
-        sys.executable,
-        "-m",
-        "ruff",
-        "format",
-        "--stdin-filename",
-        target,
-        "-",
-    ]
-    fix = [
-        sys.executable, "-m", "ruff", "check", "--fix", "--select", "I,F401", "--quiet",
-        "--exit-zero", "--stdin-filename", target, "-",
-    ]  # fmt: skip
-    for command in (fix, format_):
+    fix = ("check", "--fix", "--select", "I,F401", "--quiet", "--exit-zero")
+    for words in (fix, ("format",)):
+        command = [sys.executable, "-m", "ruff", *words, "--stdin-filename", target, "-"]
         text = subprocess.run(
             command, input=text, capture_output=True, text=True, check=True
         ).stdout
