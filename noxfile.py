@@ -244,7 +244,6 @@ def dependencies(session: nox.Session, versions: list[str]) -> None:
         session,
         *("tests/links/test_link_from_redis.py", "tests/cluster/test_cluster_connect.py"),
         *("tests/sentinel/test_sentinel_access.py", "-k", "from_redis"),
-        missing=f"lupa {EXTRAS} {OTHERS}",
     )
 
 

@@ -94,8 +94,8 @@ def _has_lupa() -> bool:
 
 
 def _simulated() -> tuple[str, ...]:
-    """Return the files that import the simulator, or a fake server."""
-    words = re.compile(r"core\.simulator|from fakeredis")
+    """Return the files that import the simulator, the model of Redis under it, or a fake server."""
+    words = re.compile(r"core\.simulator|support\.model|from fakeredis")
     files = () if _has_lupa() else sorted((ROOT / "tests").rglob("test_*.py"))
     return tuple(str(file.relative_to(ROOT)) for file in files if words.search(file.read_text()))
 
