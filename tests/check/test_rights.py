@@ -14,7 +14,9 @@ from tests.support.doings import DOINGS, do_everything
 
 import interlock
 from interlock.check import Requirements
-from interlock.check.requirements import OPERATIONS, objects
+from interlock.check.requirements import OPERATIONS
+from interlock.check.requirements import objects as kinds
+from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
     from tests.support.servers import RedisServer
@@ -27,7 +29,7 @@ ACL_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"
 def test_the_reference_shows_the_lines_that_are_printed() -> None:
     """The lines in docs/reference/acl.md are the printed ones under ``locks:*``."""
     shown = re.findall(r"^user \S+ (on .*)$", ACL_PAGE.read_text(), re.MULTILINE)
-    printed = [Requirements((kind,), "locks:*").acl_line().split()[2:] for kind in objects()]
+    printed = [Requirements((kind,), "locks:*").acl_line().split()[2:] for kind in kinds()]
     for kind in OPERATIONS:
         known = kind == "cards"
         wanted = Requirements(("lock", kind), "locks:*", library=known)
@@ -124,3 +126,29 @@ def test_what_was_acquired_is_released_without_messages_or_the_queue(
     assert told
     assert len(told) <= 2 * len(DOINGS)
     assert all("user app on >secret " in each.getMessage() for each in told)
+
+
+@pytest.mark.parametrize("names", ["", "a*b", "*a", "a?", "[a]", "a b"])
+def test_a_pattern_has_one_star_at_its_end(names: str) -> None:
+    """Names are one name, or the beginning of names and a star; all else is refused."""
+    with pytest.raises(ConfigError):
+        Requirements(names=names)
+
+
+@pytest.mark.parametrize("objects", [(), ("lock", "lokc")])
+def test_unknown_objects_are_refused(objects: tuple[str, ...]) -> None:
+    """A kind that does not exist is refused, and so is none at all."""
+    with pytest.raises(ConfigError, match="wanted objects of"):
+        Requirements(objects=objects)
+
+
+def test_the_clients_prefix_is_in_the_pattern() -> None:
+    """The server sees the names behind the client's prefix."""
+    options = interlock.Options(prefix="tenant:")
+    assert " ~tenant:app:* " in Requirements(names="app:*", options=options).acl_line()
+
+
+def test_what_finds_the_servers_is_asked_for_once() -> None:
+    """Commands that find the servers are in the line, each once."""
+    wanted = Requirements(finding=("cluster", "cluster"))
+    assert wanted.acl_line().split().count("+cluster") == 1

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.objects.awaited import KINDS, renewed, until
-from tests.replicas.bed import PROMPT, Bed
+from tests.replicas.conftest import PROMPT, Bed
 from tests.support.binary import main_version
 from tests.support.proxy import FaultProxy
 from tests.support.servers import RedisServer

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.objects.awaited import until
-from tests.replicas.bed import Bed
+from tests.replicas.conftest import Bed
 from tests.support.servers import RedisServer, ReplicatedServers, binaries
 
 import interlock

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.objects.awaited import until
-from tests.replicas.bed import PROMPT, Bed
+from tests.replicas.conftest import PROMPT, Bed
 from tests.support.holding import acquires
 from tests.support.proxy import FaultProxy, command, drop_reply
 from tests.support.servers import ReplicatedServers, wait_until
