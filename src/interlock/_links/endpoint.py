@@ -54,8 +54,11 @@ class Endpoint(Topology):
         self.refused = dict[str, str]()
         self.opening: Callable[[Dialled], None] = lambda _: None
         host, port = self.address
-        where = where or given.get("path", f"{host}:{port}")
-        super().__init__(where, int(given.get("db") or 0), given.get("socket_timeout"))
+        super().__init__(
+            where or given.get("path", f"{host}:{port}"),
+            int(given.get("db") or 0),
+            given.get("socket_timeout"),
+        )
         check(given, self.where)
 
     @classmethod

@@ -53,6 +53,7 @@ def way_to(sock: socket.socket) -> tuple[Any, Ask]:
     without anything to send, it returns the bytes that come next. In C it calls nobody's code. A
     socket of gevent or eventlet is none of Python's own: other greenlets run while it waits.
     """
-    if _in_c is not None and isinstance(sock, _socket.socket) and not encrypts(sock):
+    pythons: bool = isinstance(sock, _socket.socket)  # pyright: ignore[reportUnnecessaryIsInstance]
+    if _in_c is not None and pythons and not encrypts(sock):
         return sock.fileno, _in_c
     return sock, ask_in_python

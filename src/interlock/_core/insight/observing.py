@@ -278,7 +278,8 @@ class Observing:
         """Return *frequent* as an event object."""
         kind, hold, owner, at, _, told = frequent
         time = self.wall() - (self._clock() - at)
-        return kind(**self._of(hold) | {"owner": owner, "time": time} | told)
+        fields: dict[str, Any] = {**self._of(hold), "owner": owner, "time": time, **told}
+        return kind(**fields)
 
     def _here(self) -> dict[str, Any]:
         return {"time": self.wall(), "client_id": self.client_id, "server": self.server}

@@ -66,7 +66,7 @@ class _State:
     """Four lanes of four words each."""
 
     def __init__(self) -> None:
-        self.mul0, self.mul1 = list(_MUL0), list(_MUL1)
+        self.mul0, self.mul1 = list[int](_MUL0), list[int](_MUL1)
         self.v0 = [mul ^ word for mul, word in zip(_MUL0, _KEY, strict=True)]
         self.v1 = [mul ^ _swap_halves(word) for mul, word in zip(_MUL1, _KEY, strict=True)]
 

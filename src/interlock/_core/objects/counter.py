@@ -300,10 +300,9 @@ class Carried(Step[R]):
     def _made(self) -> Eval[Any]:
         """Return the call, which the background is to send, too: how messages are sent is known now."""
         call = self.call
-        if call.finish is None:
-            call.finish = call.lock.form(*self._which)
+        form = call.finish = call.finish or call.lock.form(*self._which)
         call.valid_until = NEVER
-        return call.finish.of(call)
+        return form.of(call)
 
     def done(self, answer: Any) -> bool:
         call = self.call
@@ -318,7 +317,8 @@ class Carried(Step[R]):
         """Send it until it is answered, or the time is *until*; again after *failure*."""
         call, session = self.call, self.call.lock.session
         try:
-            answer = yield from session.persist(self._made(), until, call, failure)
+            sending: Op[Any] = session.persist(self._made(), until, call, failure)
+            answer = yield from sending
         except InterlockError as error:
             if not (call.asking or call.resent or getattr(error, "transient", False)):
                 call.over = ENDED  # the server has refused it
