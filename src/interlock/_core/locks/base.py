@@ -26,6 +26,7 @@ from interlock._core.model.forms import HOLE, Form
 from interlock._core.model.hold import ENDED, FIRST, KEPT, LEAST, LOST, OPEN, SLACK, Hold
 from interlock._core.model.names import (
     GRANT,
+    draw,
     forced_note,
     lock_channel,
     packed_text,
@@ -41,7 +42,7 @@ from interlock._core.scripts.replies import Grant, News, Refusal, is_grant, mill
 from interlock.errors import InterlockError, ReentryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from interlock._core.model.effects import Script
     from interlock._core.model.hold import Owner
@@ -158,13 +159,17 @@ class Lock:
         """Return the script by which *hold* reaches *depth* with a *lease*."""
         if depth == 1 and hold.renewed and self._enter is not None:
             return self._enter.of(hold)
-        return self._kept(self._entering, lease, depth).of(hold)
+        which = "enter", lease, depth
+        form = self._forms.get(which) or self._keep(which, self._entering(lease, depth))
+        return form.of(hold)
 
     def ask(self, hold: Hold) -> Eval[Any]:
         """Return the script by which *hold* gets the lock, or a place in its queue."""
         place = hold.place
         deaf = "?" if place is not None and place.line.deaf else ""
-        call = self._kept(self._asking, hold.lease, deaf).of(hold)
+        which = "ask", hold.lease, deaf
+        form = self._forms.get(which) or self._keep(which, self._asking(hold.lease, deaf))
+        call = form.of(hold)
         if place is not None and place.came and not place.refused:
             # It names its place, which it may have lost only because nobody listened for a moment.
             call = call.anew()
@@ -179,23 +184,22 @@ class Lock:
             if leave is None:
                 leave = self.leave = self._leaving(0, "")
             return leave.of(hold)
-        return self._kept(self._leaving, depth, "" if depth else "1").of(hold)
+        which = "leave", depth
+        how = "" if depth else "1"
+        form = self._forms.get(which) or self._keep(which, self._leaving(depth, how))
+        return form.of(hold)
 
     def give(self, holder: str, successor: str, lease: float) -> Eval[bool]:
         """Return the script by which *successor* takes the place of *holder*."""
         keys, args = (self.key, *self.queue_keys), (holder, successor, milliseconds(lease))
         return Eval(scripts.GIVE, keys, args, spare_keys=len(keys) - 1)
 
-    def _kept(self, make: Callable[..., Form], *args: object) -> Form:
-        """Return the form that *make* makes of *args*; a few are kept."""
-        which = make.__name__, args
-        try:
-            return self._forms[which]
-        except KeyError:
-            if len(self._forms) >= MOST_FORMS:
-                self._forms.clear()
-            form = self._forms[which] = make(*args)
-            return form
+    def _keep(self, which: tuple[object, ...], form: Form) -> Form:
+        """Keep *form*, which was made just now, with a few others."""
+        if len(self._forms) >= MOST_FORMS:
+            self._forms.clear()
+        self._forms[which] = form
+        return form
 
     def forced(self, holder: str) -> Eval[Any]:
         """Return the release of *holder* for another client, whose own waiters get a message too."""
@@ -209,8 +213,8 @@ class Lock:
     # The steps of an acquire.
 
     def new_hold(self, owner: Owner, lease: float | None) -> Hold:
-        lasts = self._lasts if lease is None else lease
-        packed = self.session.new_id(lasts)
+        session, lasts = self.session, self._lasts if lease is None else lease
+        packed = f"{session.head}{draw()}\r\n" if lasts >= GRANT else session.new_id(lasts)
         return Hold().of(self, owner.reference, packed, lasts, lease is None)
 
     def first(self, hold: Hold, deadline: float) -> Eval[Any] | None:
@@ -302,7 +306,9 @@ class Lock:
             holders = (hold.holder for hold in group)
             keys = tuple([hold.lock.key for hold in group])
             return Eval(scripts.RENEW, keys, (milliseconds(lease), *holders))
-        return self._kept(self._renewing, lease).of(group[0])
+        which = "renew", lease
+        form = self._forms.get(which) or self._keep(which, self._renewing(lease))
+        return form.of(group[0])
 
     def _renewing(self, lease: float) -> Form:
         return Form(scripts.RENEW, (self.key,), (milliseconds(lease), HOLE))

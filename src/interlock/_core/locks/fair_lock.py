@@ -64,16 +64,19 @@ class FairLock(Lock):
     def call(self, hold: Hold, lease: float, depth: int) -> Eval[Any]:
         if depth > 1:
             return super().call(hold, lease, depth)
-        return self._kept(self._turning, lease, 0).of(hold)
+        return self._turn(lease, 0).of(hold)
 
     def trial(self, hold: Hold, until: float) -> Eval[Any]:
         """Return the script by which *hold* tries to get the lock; it joins if it may wait."""
         waits = 1 if until > self.session.clock() else 0
-        return self._kept(self._turning, hold.lease, waits).of(hold)
+        return self._turn(hold.lease, waits).of(hold)
 
-    def _turning(self, lease: float, waits: int) -> Form:
-        args = (milliseconds(lease), HOLE, waits, self._silence, self.channel)
-        return self._form(FAIR_ASK, *args)
+    def _turn(self, lease: float, waits: int) -> Form:
+        which = "turn", lease, waits
+        if (form := self._forms.get(which)) is None:
+            args = (milliseconds(lease), HOLE, waits, self._silence, self.channel)
+            form = self._keep(which, self._form(FAIR_ASK, *args))
+        return form
 
     def _leaving(self, depth: int, how: str) -> Form:
         del how

@@ -143,7 +143,8 @@ class Permits(Lock):
     def call(self, hold: Hold, lease: float, depth: int) -> Eval[Any]:
         """Return the script by which *hold* gets permits, unless somebody waits."""
         del depth
-        return self._kept(self._trying, lease).of(hold)
+        form = self._forms.get((lease,)) or self._keep((lease,), self._trying(lease))
+        return form.of(hold)
 
     def _trying(self, lease: float) -> Form:
         return self._form(self.tries, milliseconds(lease), HOLE, self.channel, *self._more())
