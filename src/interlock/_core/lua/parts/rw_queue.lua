@@ -12,9 +12,9 @@ local function writes(member)
   return string.find(member, ':write', 1, true)
 end
 
--- Return whether nobody is in; the hash may still have a mode.
+-- Return whether nobody is in; the hash may still have the *mode* that it had.
 local function free()
-  return redis.call('hlen', lock) == redis.call('hexists', lock, 'mode')
+  return redis.call('hlen', lock) <= (mode and 1 or 0)
 end
 
 -- Remove who was let in and did not come in time, and the places of its client.
@@ -35,7 +35,7 @@ local function sweep()
       end
     end
   end
-  marks = redis.call('zcount', queue, '-inf', '(0')
+  marks = next(failed) and redis.call('zcount', queue, '-inf', '(0') or #all
 end
 
 -- include: let_in
@@ -45,16 +45,20 @@ end
 -- side of who came in, or nil; and whether *me* did.
 local function advance(caller, open, me)
   local empty = free()
-  local side = not empty and (redis.call('hget', lock, 'mode') or 'write') -- or another kind of lock
+  local side = not empty and (mode or 'write') -- or another kind of lock
   local full, size, came, mine = side == 'write', 8, nil, false
   while not full do
     local page = redis.call('zrange', queue, marks, marks + size - 1)
     full, size = #page < size, PAGE
     local fields, marked, gone, longest = {}, {}, {}, 0
     for _, one in ipairs(page) do
+      if side == 'write' then -- before anybody is asked whether the next one listens
+        full = true
+        break
+      end
       local client, number = string.match(one, '^([^:]*):([^?]*)')
       local reached = one == me or reachable(one, client)
-      if reached == nil or reached and side and (side == 'write' or writes(one)) then
+      if reached == nil or reached and side and writes(one) then
         full = true
         break
       elseif not reached then

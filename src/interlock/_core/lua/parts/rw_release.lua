@@ -18,7 +18,8 @@ local answer = held and 1 or stood and 0 or nil
 local mode, inside = redis.call('hget', lock, 'mode'), redis.call('hlen', lock) > 1
 local freed, downgraded = entry and '0' or '1', held and not entry and inside
 if downgraded then
-  redis.call('hset', lock, 'mode', 'read')
+  mode = 'read'
+  redis.call('hset', lock, 'mode', mode)
 end
 local waited = queue and redis.call('exists', queue) == 1
 -- A reader that leaves others behind lets nobody in, or a batch of readers would cost its square.
@@ -54,7 +55,7 @@ if how == '1' and free() then
 end
 local caller = held and how ~= '-' and string.match(holder, '^[^:]*') or ''
 local numbers, told, came = advance(caller, '1')
-if free() then
+if not came and free() then
   redis.call('del', lock)
   if held then
     redis.pcall(PUBLISH, channel, freed)
