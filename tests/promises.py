@@ -8,13 +8,13 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from pathlib import Path
 from typing import TYPE_CHECKING
-
-from tests.needs import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/promises.md"
 
 

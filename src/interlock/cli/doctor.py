@@ -81,7 +81,11 @@ def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
             tried = ServerReport(f"two clients of {each.where}", reached=True, findings=scenes)
             report = replace(report, servers=(*report.servers, tried))
     # The rights are of no use to those who have no server yet.
-    text = _text(report, chosen, given["names"]) if report.reached else str(report)
+    text = (
+        _text(report, chosen, (options.prefix or "") + given["names"])
+        if report.reached
+        else str(report)
+    )
     print(json.dumps(report.as_dict(), indent=2) if given["json"] else text)
     if not report.reached:
         return Status.UNAVAILABLE
