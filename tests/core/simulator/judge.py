@@ -394,7 +394,7 @@ class Judge:
             if each in known or (each in self._returned and each not in inside):
                 continue
             # Nobody waits longer than a short lease for copies: they end by themselves.
-            if client_of(each) not in self._dead() and "/" not in each:
+            if client_of(each) not in self._dead() and "/" not in each and self._bars(lock, each):
                 self.lasts(("ghost", lock.key, each), self._ghost, f"{each} is left at {lock!r}")
         for each in inside:
             hold = known.get(each)
@@ -408,6 +408,18 @@ class Judge:
                 self.lasts(("granted", each), bound + (0.0 if hears else DEAF), text)
                 if self._deaf_only and hears and hold.lease >= GRANT:
                     self.lasts(("told", each), MESSAGE, text, faults=True)
+
+    def _bars(self, lock: Lock, holder: str) -> bool:
+        """Return whether *holder*, who is in *lock*, keeps others out.
+
+        A value of a group whose time is over is anybody's, and stays until somebody takes it.
+        """
+        dump, now = self._world.network.view(), self._world.network.server._now() * 1000
+        if not isinstance(lock, GroupLock) or lock.key not in dump:
+            return True
+        value: Any = dump[lock.key].value
+        ends = f":{holder}:expire_time".encode()
+        return any(int(value[each]) > now for each in value if each.endswith(ends))
 
     def _holds(self) -> dict[str, Hold]:
         """Return the holds that somebody can end, or that end by themselves, by their ids."""
