@@ -15,7 +15,6 @@ from interlock._links.endpoint import Endpoint
 from interlock._links.multiplexer import Multiplexer
 from interlock._links.pipeline import Pipeline
 from interlock._links.resp import ReplyError, pack
-from interlock._links.topology import topology_of
 from interlock._links.urls import open_url
 from interlock.errors import ServerUnavailableError
 from interlock.options import Options
@@ -275,7 +274,7 @@ async def test_an_eager_task_that_cannot_connect_is_forgotten(
     monkeypatch.setattr(Pipeline, "open", refuse)
     endpoint = open_url("redis://localhost:1", Options())[0]
     assert isinstance(endpoint, Endpoint)
-    whole = Multiplexer(topology_of(endpoint), 60.0)
+    whole = Multiplexer(endpoint, 60.0)
     loop = asyncio.get_running_loop()
     loop.set_task_factory(_eager)
     try:
