@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any
 
 from tests.objects.interrupting import blows
 from tests.support.patience import GIVE_UP
 
-from interlock._drivers.background.callbacks import Callbacks
+import interlock
+from interlock._drivers.background.callbacks import LIMIT, Callbacks, call_user
 
 
 def check_later_call(called: Callbacks, where: str) -> None:
@@ -49,3 +51,21 @@ def test_calls_with_one_key_come_one_after_another() -> None:
     called.call("key", "the end", done.set)
     assert done.wait(GIVE_UP)
     assert made == list(range(100))
+
+
+def test_a_log_that_hangs_delays_no_callback(redis_url: str) -> None:
+    """However many clients have something to write: it takes one thread of all."""
+    hang, told = threading.Event(), threading.Event()
+    handler = logging.Handler()
+    handler.emit = lambda _: hang.wait(GIVE_UP)  # type: ignore[method-assign,assignment]
+    logger = logging.getLogger("interlock")
+    with ExitStack() as stack:
+        clients = [stack.enter_context(interlock.connect(redis_url)) for _ in range(LIMIT + 1)]
+        logger.addHandler(handler)
+        stack.callback(logger.removeHandler, handler)
+        stack.callback(hang.set)
+        for client in clients:
+            assert client.lock("name").acquire()
+            assert client.lock("name").force_release()
+        call_user(client, "a callback", told.set)
+        assert told.wait(GIVE_UP / 2)

@@ -105,6 +105,11 @@ _callbacks = Callbacks("interlock-callback", LIMIT)
 call_user, calls, resume = _callbacks.call, _callbacks.calls, _callbacks.resume
 
 
+def log_soon(write: Callable[[], object]) -> None:
+    """Call *write* soon, for all clients in one thread: a log that hangs takes no other one."""
+    call_user(log_soon, "a handler of the log", write)
+
+
 @contextmanager
 def outlived(what: str) -> Generator[None]:
     """Report an error of the block, which a thread of ours must outlive; not in that thread."""

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock._core.insight.events import FREQUENT, Event, Observer, Overflowed
 from interlock._core.insight.observing import Frequent
-from interlock._drivers.background.callbacks import call_user, calls
+from interlock._drivers.background.callbacks import calls, log_soon
 from interlock._drivers.background.log import RECORDS, log_event
 from interlock._drivers.process import clock
 from interlock._drivers.process.lifecycle import run_user
@@ -109,7 +109,7 @@ class Observers:
         if self._observers:
             self._queue_now(event)
         if event.method in RECORDS:
-            call_user(self, "a handler of the log", partial(log_event, event))
+            log_soon(partial(log_event, event))
 
     def _queue_up(self, event: object) -> None:
         """Queue *event*; called on the hot path."""
@@ -206,5 +206,5 @@ class Observers:
         self._ending = True
         self._wakeup.set()
         # The queue is empty before its last event is delivered, so the thread's end counts.
-        while (self._queue or self._only.locked() or calls(self)) and clock.now() < until:
+        while (self._queue or self._only.locked() or calls(log_soon)) and clock.now() < until:
             time.sleep(0.002)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from interlock._core.insight.card import LOOK, CardWriter
 from interlock._core.model.effects import NEVER
 from interlock._core.model.foreign_text import safe
-from interlock._drivers.background.callbacks import call_user, outlived, resume
+from interlock._drivers.background.callbacks import log_soon, outlived, resume
 from interlock._drivers.background.log import log_now
 from interlock._drivers.process import clock
 from interlock._drivers.process.identity import about_this_process, connection_name
@@ -93,8 +93,7 @@ class Reports:
             for event in list(node.refused):
                 refusal = node.refused.pop(event, None)  # two threads may look at a time
                 if refusal is not None:
-                    tell = partial(self._log_missing, event, refusal)
-                    call_user(self, "a handler of the log", tell)
+                    log_soon(partial(self._log_missing, event, refusal))
 
     def _log_missing(self, event: str, refusal: str) -> None:
         """Log what follows from a right that is missing, with the line that gives it."""
@@ -139,5 +138,4 @@ class Reports:
         elif getattr(written, "code", None) == "NOPERM":  # never try again
             self.card.refused = True
             # What it says is not in the text: it speaks of rights that locks need, and would mislead.
-            tell = partial(log_now, "card.refused", NO_CARD, detail=str(written))
-            call_user(self, "a handler of the log", tell)
+            log_soon(partial(log_now, "card.refused", NO_CARD, detail=str(written)))

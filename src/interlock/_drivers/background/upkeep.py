@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock._core.model.effects import GRACE, NEVER, decoded
 from interlock._core.upkeep.session import Answers
-from interlock._drivers.background.callbacks import call_user, outlived
+from interlock._drivers.background.callbacks import log_soon, outlived
 from interlock._drivers.background.log import log_now
 from interlock._drivers.background.reports import Report
 from interlock._drivers.process import clock
@@ -184,8 +184,7 @@ class Upkeep:
         if seconds > session.watchdog.period and any(
             hold.renewed and hold.entries for hold in list(session.live)
         ):
-            tell = partial(log_now, "renewal.late", LATE, seconds, seconds=seconds)
-            call_user(self, "a handler of the log", tell)
+            log_soon(partial(log_now, "renewal.late", LATE, seconds, seconds=seconds))
 
     def _turn(self) -> float:
         session, now = self.session, self.session.clock()
