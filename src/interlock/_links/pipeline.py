@@ -64,9 +64,10 @@ class Pipeline(asyncio.BufferedProtocol):
         self.where = endpoint.where
         self.dead = self._ended = False
         self._why = ""
-        # What is received. A reply never begins with 0: that is there unless a Ctrl-C came before
-        # all was taken.
+        # What is received, and its first bytes, which are 0 unless a Ctrl-C came before all was
+        # taken. Eight, because the middle of a reply or TLS record may begin with a few zeros.
         self._buffer = memoryview(bytearray(CHUNK))
+        self._first = self._buffer[:8].cast("Q")
         self._sending = False
         self._timeout = timeout
         self._loop = asyncio.get_running_loop()
@@ -222,7 +223,7 @@ class Pipeline(asyncio.BufferedProtocol):
 
     def _check_whole(self) -> None:
         """End the connection if a Ctrl-C has struck: each later reply may be another's."""
-        if self._sending or self._buffer[0]:
+        if self._sending or self._first[0]:
             self._die("it was interrupted")
 
     def _check_alive(self, answers_before: int) -> None:
@@ -246,7 +247,7 @@ class Pipeline(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return where to put what comes next."""
         del sizehint
-        if self._sending or self._buffer[0]:
+        if self._sending or self._first[0]:
             self._check_whole()
         return self._buffer
 
@@ -278,7 +279,7 @@ class Pipeline(asyncio.BufferedProtocol):
             self._die(TOO_MANY if full else f"it answered nonsense: {error}")
         except OSError as error:  # of TLS
             self.connection_lost(error)
-        self._buffer[0] = 0
+        self._first[0] = 0
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Give every slot an error."""
