@@ -179,3 +179,18 @@ async def test_close_while_the_server_is_away(
     with pytest.raises((NotHeldError, ClosedError)):
         await owner.do(lock.release)
     fresh_server.restart() if kind == "refused" else fresh_server.resume()
+
+
+async def test_close_while_a_command_is_under_way(own: Stage, fresh_server: RedisServer) -> None:
+    """Its time is that of the releases, too, which go on another connection."""
+    client, owner, other = own.client(command_timeout=3.0), own.owner(), own.owner()
+    await owner.do(client.lock("name").acquire)
+    fresh_server.pause()
+    acquiring = asyncio.create_task(other.do(client.lock("other").acquire))
+    await asyncio.sleep(0.2)
+    took, error = await _closed_in(own, client)
+    fresh_server.resume()
+    assert took < 3.0 + 1.5
+    assert isinstance(error, ServerUnavailableError)
+    with pytest.raises((ClosedError, ServerUnavailableError)):
+        await acquiring

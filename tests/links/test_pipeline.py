@@ -176,6 +176,29 @@ def test_a_ctrl_c_before_replies_are_read_ends_the_connection(
     loop.close()
 
 
+async def test_a_ctrl_c_loses_what_begins_with_zero(pipeline: Pipeline) -> None:
+    """As the middle of a TLS record may, of which a read gets the rest."""
+    slot = pipeline.send(b"x")
+    pipeline.get_buffer(-1)[:4] = b"\0:1\r"  # asyncio drops it
+    receive(pipeline, b":2\r\n")
+    with pytest.raises(ServerUnavailableError, match="interrupted"):
+        await slot
+
+
+async def test_the_last_answers_are_waited_for_within_the_time_out(recorder: Recorder) -> None:
+    """Also if the time of the last command began late in a turn of the timer."""
+    timeout, loop = 1.0, asyncio.get_running_loop()
+    pipeline = Pipeline(Endpoint.from_url("redis://localhost:1"), timeout)
+    pipeline.connection_made(recorder)
+    _ = pipeline.send(b"one")
+    receive(pipeline, b":1\r\n")
+    slot, began = pipeline.send(b"two"), loop.time()
+    await pipeline.finish()
+    assert timeout <= loop.time() - began < 1.8 * timeout
+    with pytest.raises(ServerUnavailableError, match="no reply in 1 s"):
+        await slot
+
+
 async def test_a_handler_that_cancels_a_task_ends_no_connection(pipeline: Pipeline) -> None:
     """The replies to other tasks would be lost with it."""
 

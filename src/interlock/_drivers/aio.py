@@ -288,9 +288,7 @@ class AsyncDriver(ConnectedDriver, AwaitedDriver):
                 # all holds are known.
                 deadline = clock.now() + self.timeout
                 await self._multiplexer.answered()
-                # A silent server has used up the time, but the releases have another connection.
-                left = max(deadline - clock.now(), GRACE)
-                await in_thread(partial(self._end, left))
+                await in_thread(partial(self._end, max(deadline - clock.now(), GRACE)))
         finally:
             if self.ending.over:
                 await self._multiplexer.close()

@@ -193,13 +193,13 @@ class Multiplexer:
         return returned(reply)
 
     async def answered(self) -> None:
-        """Refuse new calls, and wait until all that were sent are answered or have failed.
+        """Refuse new calls, and wait for the answers to all that were sent, within the time-out.
 
         It may be repeated.
         """
-        self._closed = True
+        self._closed, until = True, monotonic() + self._timeout
         _ = await asyncio.gather(*[each.finish() for each in self._pipelines.values()])
-        await in_thread(partial(self._blocking.close, self._timeout))
+        await in_thread(partial(self._blocking.close, until - monotonic()))
 
     async def close(self) -> None:
         """Close all connections; waiters get an error."""

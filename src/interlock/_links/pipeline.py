@@ -159,8 +159,11 @@ class Pipeline(asyncio.BufferedProtocol):
         """
         self._flush()
         self.dead = True
-        # A slot that was left is done before its answer comes. The timer ends what lasts too long.
-        while self._slots:  # noqa: ASYNC110
+        until = self._loop.time() + self._timeout
+        # A slot that was left is done before its answer comes.
+        while self._slots:
+            if self._loop.time() > until:  # the timer may need twice that
+                self._die(f"no reply in {self._timeout:g} s")
             await asyncio.sleep(PAUSE)
 
     def send(
