@@ -307,3 +307,15 @@ async def test_an_eager_task_that_cannot_connect_is_forgotten(
     finally:
         loop.set_task_factory(None)
     assert tried == 2
+
+
+async def test_tasks_that_wait_for_one_connection_get_errors_of_their_own() -> None:
+    """Each may change its error, and no error has the frames of two tasks."""
+    endpoint = Endpoint.from_url("redis://localhost:1")
+    whole = Multiplexer(endpoint, 60.0)
+    waiting = [whole.connected(endpoint, 60.0) for _ in range(2)]
+    first, second = await asyncio.gather(*waiting, return_exceptions=True)
+    assert isinstance(first, ServerUnavailableError)
+    assert isinstance(second, ServerUnavailableError)
+    assert first is not second
+    assert (str(first), first.__cause__) == (str(second), second.__cause__)

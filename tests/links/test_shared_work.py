@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,8 @@ import pytest
 from tests.core.strikes import strike
 
 from interlock._links.login import Login
+from interlock._links.multiplexer import Multiplexer
+from interlock._links.pool import Pool
 from interlock._links.shared import Shared
 from interlock._links.urls import open_url
 from interlock.errors import ServerUnavailableError
@@ -41,7 +44,25 @@ def _log_in() -> tuple[Any, Callable[[], object]]:
     return login, login.now
 
 
-@pytest.mark.parametrize("asking", [_connect, _log_in])
+def _learn(then: Callable[[Any], object]) -> tuple[Any, Callable[[], object]]:
+    servers: Any = open_url("redis+cluster://localhost:1", Options())[0]
+    servers._asking = servers._fetching
+    return servers, lambda: then(servers)
+
+
+def _open() -> tuple[Any, Callable[[], object]]:
+    return _learn(lambda servers: Pool(servers).open("auto", LIMIT))
+
+
+def _open_in_loop() -> tuple[Any, Callable[[], object]]:
+    return _learn(lambda servers: asyncio.run(Multiplexer(servers, LIMIT).open("auto", LIMIT)))
+
+
+def _find() -> tuple[Any, Callable[[], object]]:
+    return _learn(lambda servers: servers.primaries(LIMIT))
+
+
+@pytest.mark.parametrize("asking", [_connect, _log_in, _open, _open_in_loop, _find])
 def test_each_who_waits_gets_an_error_of_its_own(
     asking: Callable[[], tuple[Any, Callable[[], object]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

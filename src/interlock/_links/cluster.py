@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock._core.scripts.source import question
 from interlock._links.replies import understood
-from interlock._links.shared import Shared
+from interlock._links.shared import Shared, answer_of
 from interlock._links.topology import ONCE_MORE, SLOTS, Topology, done, slot_of
 from interlock.errors import ConfigError, ServerUnavailableError
 
@@ -80,7 +80,7 @@ class Cluster(Topology):
 
     def primaries(self, timeout: float) -> Sequence[Endpoint]:
         try:
-            self.open("auto").result(timeout)
+            answer_of(self.open("auto"), timeout)
         except TimeoutError as error:
             raise self.silent(timeout) from error
         return list(dict.fromkeys(owner for owner in self._owners if owner is not None))

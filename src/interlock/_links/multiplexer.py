@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from interlock._links.pipeline import Pipeline
 from interlock._links.pool import NodePool, Pool
 from interlock._links.replies import returned
-from interlock._links.shared import in_thread
+from interlock._links.shared import copied, in_thread
 from interlock._links.topology import LEAST, Route
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 
@@ -66,7 +66,8 @@ class Multiplexer:
         done, _ = await asyncio.wait({opening}, timeout=timeout)
         if not done:
             raise self._topology.silent(timeout)
-        opening.result()
+        if (error := opening.exception()) is not None:
+            raise copied(error)
 
     async def eval(self, call: Eval[object], seconds: float) -> object:
         """Run *call* on the node that serves its keys; a redirection is followed.
@@ -122,6 +123,8 @@ class Multiplexer:
             # may be there.
             error.transient = node.seen or timeout < self._timeout
             raise error
+        if (failure := connecting.exception()) is not None:
+            raise copied(failure)
         pipeline = connecting.result()
         if self._closed:
             # The client closed while this task waited for its turn. A command that is sent now

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from interlock._links.connection import Connection
 from interlock._links.replies import returned
+from interlock._links.shared import answer_of
 from interlock._links.topology import LEAST, Route
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 
@@ -270,7 +271,7 @@ class Pool:
         if self._closed:
             raise ClosedError("the client is closed")
         try:
-            self._topology.open(pubsub).result(timeout)
+            answer_of(self._topology.open(pubsub), timeout)
         except NotYet:
             raise self._topology.silent(timeout) from None
 
