@@ -341,15 +341,17 @@ def test_the_former_answer_serves_until_it_is_refused(moody: Moody) -> None:
     """A caller that has one waits shortly; without one that serves it waits, and is told."""
     asking = login.Login(moody)
     asking.limit = 1.0
-    assert asking.now() == (("app", "wonder"), 1)
+    assert asking.now(5) == (("app", "wonder"), 1)
     for mood in ("fails", "hangs"):
         moody.mood = mood
         began = time.monotonic()
-        assert asking.now() == (("app", "wonder"), 1)
+        assert asking.now(5) == (("app", "wonder"), 1)
         assert time.monotonic() - began < asking.limit
     asking.doubt(1)
-    with pytest.raises(ServerUnavailableError, match="the provider hangs"):
-        asking.now()
+    began = time.monotonic()
+    with pytest.raises(ServerUnavailableError, match=r"within 0\.1 s: the provider hangs"):
+        asking.now(0.1)  # as long as its caller has, who may just close
+    assert time.monotonic() - began < asking.limit
 
 
 def test_a_provider_that_hung_is_asked_again(moody: Moody) -> None:
@@ -359,9 +361,9 @@ def test_a_provider_that_hung_is_asked_again(moody: Moody) -> None:
     moody.mood = "hangs"
     for _ in range(2 * login.MOST):
         with pytest.raises(ServerUnavailableError, match="the provider hangs"):
-            asking.now()
+            asking.now(5)
     assert moody.asked == login.MOST
     moody.gone_on.set()
     wait_until(lambda: asking.version == 1, 10, "it has answered")
     moody.mood = "well"
-    assert asking.now() == (("app", "wonder"), 1)
+    assert asking.now(5) == (("app", "wonder"), 1)

@@ -41,7 +41,7 @@ def _connect() -> tuple[Any, Callable[[], object]]:
 
 def _log_in() -> tuple[Any, Callable[[], object]]:
     login = Login(lambda: ("app", "pw"))
-    return login, login.now
+    return login, lambda: login.now(LIMIT)
 
 
 def _learn(then: Callable[[Any], object]) -> tuple[Any, Callable[[], object]]:

@@ -123,7 +123,7 @@ class Endpoint(Topology):
             _ = self._prepare()
         given, login, connection = self._given, self.login, Dialled()
         if login is not None:
-            answered, connection.login_version = login.now()
+            answered, connection.login_version = login.now(timeout)
             words = dict(zip(("password", "username"), reversed(answered), strict=False))
             given = {**given, **words}
         self.opening(connection)

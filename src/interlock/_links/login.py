@@ -86,17 +86,20 @@ class Login:
         """The number of the newest answer, which grows with each other one; 0 before the first."""
         return self._known[1]
 
-    def now(self) -> Known:
+    def now(self, seconds: float) -> Known:
         """Return the credentials, and their version; ask for them unless there are some that serve.
+
+        Wait at most *seconds* for others than those that were refused. The first ones have longer.
 
         Raises:
             ServerUnavailableError: the provider raised, hangs, or answered with something else.
         """
         if self.version == 0 or self.doubted:
+            seconds = min(self.limit, seconds) if self.version else self.limit
             try:
-                answer_of(self._ask(), self.limit)
+                answer_of(self._ask(), seconds)
             except NotYet:
-                raise self._hangs() from None
+                raise self._hangs(seconds) from None
         return self._known
 
     def follow(self, follower: Follower) -> None:
@@ -113,9 +116,9 @@ class Login:
         """Return the packed command that logs in with the newest answer."""
         return pack(("AUTH", *self._known[0]))
 
-    def _hangs(self) -> ServerUnavailableError:
+    def _hangs(self, seconds: float) -> ServerUnavailableError:
         return ServerUnavailableError(
-            f"the credentials did not come within {self.limit:g} s: the provider hangs",
+            f"the credentials did not come within {seconds:.3g} s: the provider hangs",
             code="CREDENTIALS",
             transient=self.version > 0,
         )
@@ -191,7 +194,9 @@ class Login:
         try:
             answer_of(self._ask(), self.limit)
         except (NotYet, ServerUnavailableError) as error:
-            failure = error if isinstance(error, ServerUnavailableError) else self._hangs()
+            failure = (
+                error if isinstance(error, ServerUnavailableError) else self._hangs(self.limit)
+            )
         else:
             return True
         self._until = time.monotonic() + 1.0
