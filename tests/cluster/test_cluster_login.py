@@ -55,6 +55,18 @@ async def test_the_documented_user_can_do_everything(plain: Stage, cluster: Clus
     assert plain.left_behind() == set()
 
 
+async def test_a_slot_moves_without_the_right_to_ask(plain: Stage, cluster: ClusterServers) -> None:
+    """The error tells what is missing, and not that the nodes do not agree."""
+    rights = [right for right in RIGHTS if right != "+asking"]
+    for node in cluster.nodes:
+        node.execute("ACL", "SETUSER", "app", "reset", *rights)
+    lock, owner = plain.client(cluster.url("app", "secret")).lock(NAME), plain.owner()
+    with cluster.migrate_slot(*route(cluster, NAME)):
+        with pytest.raises(ServerUnavailableError) as caught:
+            await owner.do(lock.acquire, timeout=5)
+        assert caught.value.code == "NOPERM"
+
+
 @pytest.mark.needs("tls")
 async def test_tls_and_passwords(face: Face) -> None:
     """Every node gets TLS and the URL's certificates and credentials, even an unnamed one.

@@ -122,7 +122,9 @@ class Connection:
             asking: whether the node is just taking over their slot.
         """
         if asking:
-            _ = self.exchange([ASKING], timeout)  # else the script is redirected again
+            [told] = self.exchange([ASKING], timeout)  # else the script is redirected again
+            if isinstance(told, ReplyError):
+                return [self.refusal(str(told), call) for call in calls]
             # The text goes with it: to send it later, the node must be asked again.
             calls = [without_spare(call.anew()) for call in calls]
             send_texts(calls)
