@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import asyncio
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from tests.objects.interrupting import Blow
 from tests.support.patience import wait_until
 
 import interlock
+import interlock.asyncio
 from interlock import ServerUnavailableError
 from interlock._core.model.effects import Eval, Script
 from interlock._drivers import fan_out
@@ -42,6 +44,27 @@ def crowded(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     monkeypatch.setattr(threading.Thread, "start", start)
     monkeypatch.setattr(_thread, "start_new_thread", start_bare)
     return full
+
+
+async def test_a_crowd_of_first_calls_starts_few_threads(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not one for each task: a container with many tasks has room for few threads."""
+    real, started = _thread.start_new_thread, list[object]()
+
+    def start(*arguments: Any) -> int:
+        started.append(arguments)
+        return real(*arguments)
+
+    monkeypatch.setattr(_thread, "start_new_thread", start)
+    async with interlock.asyncio.connect(redis_url) as client:
+
+        async def visit(number: int) -> None:
+            async with client.lock(f"name {number}"):
+                pass
+
+        _ = await asyncio.gather(*map(visit, range(500)))
+    assert len(started) < 10
 
 
 async def test_waiters_poll_without_a_subscriber(

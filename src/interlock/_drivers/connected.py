@@ -140,7 +140,7 @@ class ConnectedDriver:
     def _start_threads(self) -> None:
         """Start what every hold needs, once the connections are open."""
         self.session.publish = self._publish()
-        if not self.closed:
+        if not (self.closed or self.started):  # thousands of tasks may come here at first
             self._upkeep.start()
             self.started = True
 
