@@ -47,6 +47,19 @@ async def test_too_few_give_the_lock_back(bed: Bed) -> None:
 
 
 @of_one_version
+async def test_too_few_are_waited_for_once(bed: Bed) -> None:
+    """Also by a server that does not know the script yet, like the next primary."""
+    seconds, me = 2.0, bed.owner()
+    with RedisServer() as lonely:
+        client = bed.client(lonely.url(), replicas=interlock.required(1, seconds))
+        began = time.monotonic()
+        with pytest.raises(ReplicationError, match="0 of 1 replicas"):
+            await me.do(bed.lock(client).acquire)
+        assert seconds <= time.monotonic() - began < 1.9 * seconds
+        await bed.close(client)
+
+
+@of_one_version
 async def test_all_of_none_is_too_few(bed: Bed) -> None:
     """A primary without replicas satisfies a best effort, and no policy that requires some."""
     me = bed.owner()

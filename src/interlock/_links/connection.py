@@ -133,7 +133,12 @@ class Connection:
 
     def begin(self, calls: Sequence[Eval[object]], timeout: float) -> None:
         """Send *calls*; `finish` reads the replies. Arguments as `batch`."""
-        self._write([pack_evalsha(call) for call in calls] + questions(self, calls), timeout)
+        asked = questions(self, calls)
+        if asked and not self.used:
+            # If the server asks for the text, the WAIT has nothing to wait for, but lasts.
+            calls = [call.anew() for call in calls]
+            send_texts(calls)
+        self._write([pack_evalsha(call) for call in calls] + asked, timeout)
 
     def finish(self, calls: Sequence[Eval[object]], timeout: float) -> list[object]:
         """Return the replies to *calls*; arguments as `batch`."""
