@@ -136,3 +136,23 @@ def test_two_threads_end_the_same_call(redis_url: str) -> None:
         hold._hold.leave_owner()
         assert not owner.table
         owner.table = former
+
+
+def test_an_observer_looks_before_the_server_has_room_for_its_messages(
+    fresh_server: RedisServer,
+) -> None:
+    """It is told who leads, and of changes by looks, while no connection for messages is taken."""
+    url, told = fresh_server.url(), list[object]()
+    with (
+        interlock.connect(url) as client,
+        interlock.connect(url) as other,
+        fresh_server.client() as operator,
+    ):
+        election = client.election("led", candidate="b")
+        assert other.election("led", candidate="a").acquire()
+        assert election.leader() is not None
+        operator.config_set("maxclients", len(operator.client_list()))
+        with election.observe(lambda found: told.append(found and found.candidate)):
+            wait_until(lambda: told == ["a"], PROMPT, "it is told who leads")
+            other.election("led").release()
+            wait_until(lambda: told == ["a", None], PROMPT, "it is told that nobody does")

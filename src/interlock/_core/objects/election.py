@@ -162,8 +162,8 @@ class Election(FencedLock):
         Cost:
             One round trip per message, and one every 2 s.
         """
-        session, look_at = self.session, NEVER
-        watch.place = None  # so that it looks first
+        session, look_at = self.session, 0.0  # it looks first, whether or not it is heard
+        watch.place = None
         try:
             while True:
                 _ = yield from news_for(watch, look_at)
