@@ -51,7 +51,7 @@ def test_one_look_lets_all_go_on(
     event, session = client.event("name"), client._driver.session
     waiting = [pool.submit(event.wait) for _ in range(8)]
     wait_until(lambda: len(session.queues.places) == 8, PROMPT, "all wait")
-    wait_until(lambda: all(line.heard for line in session.lines.values()), PROMPT, "they hear")
+    wait_until(lambda: all(line.ready for line in session.lines.values()), PROMPT, "they hear")
     time.sleep(0.3)  # until the first has looked
     before = redis_client.info("commandstats")["cmdstat_evalsha"]["calls"]
     event.set()
