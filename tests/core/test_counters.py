@@ -80,3 +80,28 @@ def test_an_answer_that_comes_while_its_client_closes(
     client.close()
     assert not redis_client.exists("lock")
     assert redis_client.get("name") == b"4"
+
+
+def test_who_is_struck_behind_its_turn_stands_in_nobodys_way(
+    client: Client,
+    redis_client: redis.Redis,
+    monkeypatch: pytest.MonkeyPatch,
+    pool: ThreadPoolExecutor,
+) -> None:
+    """A Ctrl-C comes when it has its permit, and before it leaves its line."""
+    redis_client.set("name", 0)
+    semaphore, queues = client.semaphore("name"), client._driver.session.queues
+
+    def strike(_: object) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    waiting = pool.submit(semaphore.acquire, timeout=PROMPT)
+    wait_until(lambda: bool(queues.places), PROMPT, "it waits")
+    monkeypatch.setattr(queues, "forget", strike)
+    semaphore.release()
+    with pytest.raises(KeyboardInterrupt):
+        waiting.result(2 * PROMPT)
+    wait_until(lambda: redis_client.get("name") == b"1", PROMPT, "its permit comes back")
+    assert not queues.places
+    assert not any(line.waiters for line in queues.lines.values())

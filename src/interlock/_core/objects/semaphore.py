@@ -264,6 +264,7 @@ class Taking(Step[R]):
                 semaphore.session.calls.pop(self.has, None)
             semaphore.session.give_up(call)
             return
+        semaphore.session.queues.forget(call)  # a signal has come before it left its line
         if self.has is None:
             self.has = semaphore.keep(semaphore.new_call(), self._permits, self)
         self.has.entries.clear()
