@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -156,3 +157,27 @@ def test_an_observer_looks_before_the_server_has_room_for_its_messages(
             wait_until(lambda: told == ["a"], PROMPT, "it is told who leads")
             other.election("led").release()
             wait_until(lambda: told == ["a", None], PROMPT, "it is told that nobody does")
+
+
+def test_a_wait_for_a_condition_ends_though_the_server_has_no_room_for_its_messages(
+    fresh_server: RedisServer,
+) -> None:
+    """Its time counts before it has released the lock, which is held as before, too."""
+    with (
+        interlock.connect(fresh_server.url(), command_timeout=1) as client,
+        fresh_server.client() as operator,
+    ):
+        condition = client.condition("jobs")
+        with condition:
+            operator.config_set("maxclients", len(operator.client_list()))
+            room = threading.Timer(PROMPT, operator.config_set, ["maxclients", 100])
+            room.start()
+            assert not condition.wait(timeout=2)
+            assert room.is_alive()
+            room.cancel()
+            hold, session = condition.hold, client._driver.session
+            assert hold is not None
+            assert hold.valid
+            assert not session.queues.places
+            operator.config_set("maxclients", 100)
+        assert not client.lock("jobs").locked()

@@ -180,6 +180,7 @@ class WaitFor(Acquire):
         self._entries: list[object] = []
         self._leaver: Any = None
         self._member = ""
+        self.result = False
 
     def begin(self) -> None:
         """Make the next hold, unless its owner does not hold the lock; errors as `Condition.held`."""
@@ -214,7 +215,9 @@ class WaitFor(Acquire):
     def rest(self, failure: Exception | None) -> Op[Any]:
         """Release the lock, wait until it is notified, or time is up; then hold the lock again."""
         del failure  # `begin` sends nothing
-        yield from self._listen()
+        if not (yield from self._listen()):
+            self.give_up()  # nothing was sent: the lock is held as before
+            return self.result
         yield from self._release()
         try:
             news = yield from self._notified()
@@ -226,14 +229,21 @@ class WaitFor(Acquire):
             raise self._lost(error) from error
         return self.result
 
-    def _listen(self) -> Op[None]:
-        """Wait until it is known how this client is told of grants; who is deaf is not notified."""
+    def _listen(self) -> Op[bool]:
+        """Wait until it is known how this client is told of grants; return whether it is, in time.
+
+        Who is deaf is not notified. A server may have no room for the connection that hears.
+        """
         former, hold, session = self._former, self.hold, self._lock.session
+        until = max(self._deadline, session.clock() + session.patience)
         while not session.queues.stand(hold).line.ready:
-            _ = yield from news_for(hold, former.valid_until)
+            _ = yield from news_for(hold, min(until, former.valid_until))
             session.watchdog.expire(former, session.clock())
             if former.over is LOST:
                 raise lost_error(former)
+            if session.clock() >= until:
+                return False
+        return True
 
     def _release(self) -> Op[None]:
         """Send the wait, which releases the lock.
