@@ -190,9 +190,8 @@ class WaitFor(Acquire):
                 f"{lock!r} is held by a lock of several members, which would be broken by a wait "
                 "for one of them; hold it alone for this condition"
             )
-        hold = lock.new_hold(self._owner, None if former.renewed else former.lease)
-        _ = lock.session.queues.stand(hold)
-        self._former, self.hold = former, hold
+        self._former = former
+        self.hold = lock.new_hold(self._owner, None if former.renewed else former.lease)
 
     def _depart(self) -> Eval[Any]:
         """Put the next hold in the place of the former one, here; return the wait. Repeatable."""
@@ -373,15 +372,16 @@ class WaitFor(Acquire):
         former, hold, session = self._former, self.hold, self._lock.session
         if former is None or hold is None:
             return
+        if not (hold.entries or self._member):
+            hold.over = ENDED
+            session.queues.forget(hold)
+            return
         before = hold.place.before
         if hold.entries:
             hold.place.before = ()
             if before:
                 session.garbage.add(self._leaver)
                 session.wake(None)
-        elif not self._member:
-            hold.over = ENDED
-            session.queues.forget(hold)
         else:
             former.entries.clear()
             self._condition.leave(hold)
