@@ -1,7 +1,7 @@
 """Deliberate mistakes in the library: the lab and its checker must find each of them.
 
-Most of them are those of `tools.must_die` with the same name. A mistake changes the meaning of a function or script in a copy of the sources. The workers import
-the copy.
+Most of them are those of `tools.must_die` with the same name. A mistake changes the meaning of a
+function or script in a copy of the sources. The workers import the copy.
 """
 
 from __future__ import annotations

@@ -112,36 +112,3 @@ def warn(message: str, category: type[Warning] = MisuseWarning) -> None:
     module, registry = frame.f_globals, frame.f_globals.setdefault("__warningregistry__", {})
     where = frame.f_code.co_filename, frame.f_lineno, str(module.get("__name__"))
     warnings.warn_explicit(message, category, *where, registry=registry)
-
-
-def warn_other_permits(name: str, found: int, wanted: int) -> None:
-    """Warn that the server has another number of permits than the user's code names."""
-    warn(
-        f"{name!r} has {found} permits on the server, not {wanted} as permits={wanted} says: "
-        f"set_permits({wanted}) changes it"
-    )
-
-
-def warn_other_count(name: str, found: int, wanted: int) -> None:
-    """Warn that a latch was set up with another count than the user's code names."""
-    warn(
-        f"latch {name!r} was set up with the count {found}, not {wanted} as count={wanted} says: "
-        "delete() it to begin anew"
-    )
-
-
-def warn_no_permits(kind: str, name: str) -> None:
-    """Warn that a semaphore is waited for that nobody has set up."""
-    warn(
-        f"{kind} {name!r} has no permits, because nobody has set it up: this waits until somebody "
-        f"does. Write client.{kind.replace(' ', '_')}({name!r}, permits=n) to set it up"
-    )
-
-
-def warn_too_many_permits(kind: str, name: str, wanted: int, permits: int) -> None:
-    """Warn that more permits are wanted together than there are."""
-    has = "1 permit" if permits == 1 else f"{permits} permits"
-    warn(
-        f"{kind} {name!r} has {has} in all, and {wanted} are wanted together: this cannot succeed "
-        f"before set_permits({wanted}) or add_permits({wanted - permits})"
-    )

@@ -37,7 +37,9 @@ class Turn(Line):
     """What one waiter hears. No other one stands here, and its own wait is its timer."""
 
     def __init__(self, session: Session, lock: Lock, hold: Hold) -> None:
-        super().__init__(session, lock, f"{lock.channel}:{hold.holder}")
+        super().__init__(session, lock)
+        self.standing = f"{lock.channel}:{hold.holder}"
+        self.channels = (self.standing,)
         self.look_at = 0.0
 
     def look_in(self, seconds: float) -> None:

@@ -6,7 +6,7 @@ again: after a loss the counter would give the token of the next holder.
 A server that loses writes may set the counter back. So every acquire tells it the largest token that
 this client has seen, and the counter goes on from there. Where failovers are counted, it goes on
 above ``epoch << 32``, which no earlier primary has reached. Where they are not, a clock counts
-instead, or nothing (`Hold.token_source`; docs/reference/fenced_lock.md).
+instead, or nothing (`Hold.token_source`; docs/reference/fencing.md).
 
 In a cluster the script asks its own node for the epoch. A client could not know that in time: a
 connection may outlive two failovers.

@@ -113,7 +113,6 @@ class Line:
     Args:
         client: the client's state.
         lock: one of the locks with that name.
-        channel: the only one that is listened to; empty for those of the lock.
 
     Attributes:
         standing: by what it is found.
@@ -138,10 +137,9 @@ class Line:
     kind_of: Callable[[Hold], object] = type
     """Returns what one has in common with those for whom it looks."""
 
-    def __init__(self, client: Session, lock: Lock, channel: str = "") -> None:
+    def __init__(self, client: Session, lock: Lock) -> None:
         self._client, self.lock = client, lock
-        self.standing = channel or lock.standing
-        self.channels = (channel,) if channel else lock.channels(client.client_id)
+        self.standing, self.channels = lock.standing, lock.channels(client.client_id)
         self.waiters: dict[Hold, Place] = {}
         self.asked = self.deaf = self.ready = False
         self.look_at, self.left_at, self.heard_at = NEVER, 0.0, NEVER
