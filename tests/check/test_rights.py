@@ -57,10 +57,7 @@ def test_the_reference_shows_the_lines_that_are_printed() -> None:
                 " resetchannels &interlock_*app:{x}:* &redisson_*app:{x}:*"
             ),
         ),
-        (
-            *("spin_lock", "a*"),
-            "~a* ~{a* ~interlock_*{a* ~redisson_*{a* resetchannels",
-        ),
+        (*("spin_lock", "a*"), "~a* ~{a* ~interlock_*{a* ~redisson_*{a* resetchannels"),
     ],
 )
 def test_keys_and_channels_follow_the_names(kind: str, names: str, rules: str) -> None:

@@ -50,11 +50,7 @@ async def _kept(locks: list[Any], owner: Any) -> None:
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
 @pytest.mark.parametrize(
     ("place", "step"),
-    [
-        (Watchdog, "next_due"),
-        (Watchdog, "due"),
-        (Pool, "batch"),
-    ],
+    [(Watchdog, "next_due"), (Watchdog, "due"), (Pool, "batch")],
     ids=lambda value: value if isinstance(value, str) else value.__name__,
 )
 async def test_an_error_in_one_round(

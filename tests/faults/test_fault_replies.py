@@ -7,10 +7,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.faults import (
-    command,
-    delay_reply,
-)
+from tests.support.faults import command, delay_reply
 
 from interlock import ServerUnavailableError
 from interlock._core.scripts import locks as scripts

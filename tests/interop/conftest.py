@@ -66,9 +66,7 @@ def need_java() -> None:
 
 
 @pytest.fixture(scope="session")
-def start_agent(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Callable[[str], Agent]:
+def start_agent(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Agent]:
     """Give a function that makes an agent. Enter the agent to start it.
 
     The argument is ``java``, ``java-3.27.2``, ``sync`` or ``asyncio``.

@@ -33,17 +33,7 @@ _FACTORIES = {
     "leased_semaphore": "leased_semaphore",
     "latch": "count_down_latch",
 }
-_LOCK_LIKE = {
-    "lock",
-    "non_reentrant",
-    "fair",
-    "read",
-    "write",
-    "fenced",
-    "spin",
-    "group",
-    *_JOINT,
-}
+_LOCK_LIKE = {"lock", "non_reentrant", "fair", "read", "write", "fenced", "spin", "group", *_JOINT}
 
 
 class Peer:

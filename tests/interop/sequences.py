@@ -192,9 +192,7 @@ ON_PURPOSE: dict[str, dict[str, range]] = {
     "a-refused-release-is-silent": {"read": range(8, 9), "write": range(8, 9)},
     "writers-leases-do-not-add-up": {"write": range(1, 4)},
     "a-re-entry-never-shortens": {"lock-leases": range(2, 5)},
-    "a-lock-goes-to-the-next-waiter": {
-        "lock-waiting": range(2, 3),
-    },
+    "a-lock-goes-to-the-next-waiter": {"lock-waiting": range(2, 3)},
     "waiters-keep-asking": {"fair-waiting": range(1, 5)},
     "a-partial-release-is-silent": {"group": range(5, 6)},
     "a-forced-release-says-what-it-did": {"group-force": range(2, 3)},

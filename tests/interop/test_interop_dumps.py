@@ -61,11 +61,7 @@ def test_python_leaves_what_java_left(
 @every_name
 @every_sequence
 def test_java_still_leaves_what_is_on_file(
-    need_java: None,
-    shared_agents: Callable[[str], Agent],
-    stage: Stage,
-    sequence: str,
-    name: str,
+    need_java: None, shared_agents: Callable[[str], Agent], stage: Stage, sequence: str, name: str
 ) -> None:
     """The files are what Redisson does; else record them anew and look at the differences."""
     states = list(stage.play(shared_agents("java"), name, SEQUENCES[sequence]))

@@ -95,9 +95,7 @@ def test_permits_and_counts_in_a_cluster_wake_the_other_language(
     counts_wake(_pair(cluster, ways, "counted"))
 
 
-def test_a_failover_is_followed_by_both(
-    watched: tuple[SentinelServers, dict[str, Agent]],
-) -> None:
+def test_a_failover_is_followed_by_both(watched: tuple[SentinelServers, dict[str, Agent]]) -> None:
     """Replicated locks outlive the primary for both, and both share locks on the next one."""
     servers, agents = watched
     held = [_pair(agents, ways, "kept").of_first("lock") for ways in ("java>sync", "sync>java")]

@@ -87,10 +87,7 @@ def tcp(server: RedisServer, credentials: str = "", db: int = 0) -> str:
 
 def test_it_logs_in_and_chooses_its_database(server: RedisServer) -> None:
     """User, password and database of the URL are those of the connection."""
-    for url in (
-        tcp(server, "me:secret@", 3),
-        f"unix://me:secret@{server.unix_path}?db=3",
-    ):
+    for url in (tcp(server, "me:secret@", 3), f"unix://me:secret@{server.unix_path}?db=3"):
         connection = opened(url)
         told = connection.ask("CLIENT", "INFO")
         assert isinstance(told, bytes)

@@ -111,9 +111,7 @@ async def test_a_refused_login_is_told_at_once(rotation: Rotation, stage: Stage)
     assert len(asked) == 2
 
 
-def test_a_provider_that_fails_later_is_logged_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_provider_that_fails_later_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """Open connections go on with what they have, and the log says so once."""
     answers = iter([("app", "wonder", 0.5)])
 
@@ -261,11 +259,7 @@ def _no_thread(patch: pytest.MonkeyPatch, **_: object) -> None:
 
 
 def _followed(
-    asking: login.Login,
-    follower: Follows,
-    method: Any,
-    at: int,
-    call: Callable[[], object],
+    asking: login.Login, follower: Follows, method: Any, at: int, call: Callable[[], object]
 ) -> bool:
     """Have *follower* follow before the opcode *at* of *method*, which *call* calls, or after.
 

@@ -30,7 +30,7 @@ _KEYLESS = {"publish", "spublish", "pubsub", "time", "cluster"}
 READING = ("card_read", "lock_info")
 RARE = {
     # Of operators, of tickets, and of calls that were interrupted.
-    *("card_holder", "forced_note_read", "forced_note_write", "lock_give"),
+    *("card_holder", "forced_note_read", "forced_note_write", "lock_give")
 }
 """Scripts that the objects may do without here."""
 TURNS = 10

@@ -80,12 +80,7 @@ class Stage:
     """A face, a kind of lock and a server; what is made here is taken down at the end."""
 
     def __init__(
-        self,
-        face: Face,
-        kind: Kind,
-        url: str,
-        redis_client: redis.Redis,
-        **defaults: Any,
+        self, face: Face, kind: Kind, url: str, redis_client: redis.Redis, **defaults: Any
     ) -> None:
         """Describe what is made; *defaults* are options of all clients."""
         self.face = face
@@ -97,11 +92,7 @@ class Stage:
         self._owners: list[Owner] = []
 
     def client(
-        self,
-        url: str | None = None,
-        *,
-        renewed: Literal["soon"] | None = None,
-        **options: Any,
+        self, url: str | None = None, *, renewed: Literal["soon"] | None = None, **options: Any
     ) -> Any:
         """Return a new client, which may renew *soon*: see `renews_soon`."""
         client = self.face.module.connect(url or self.url, **{**self._defaults, **options})

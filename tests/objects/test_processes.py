@@ -163,10 +163,7 @@ asyncio.run(main())
 @pytest.mark.parametrize("code", [HOLD, HOLD_IN_TASK], ids=["sync", "asyncio"])
 def test_after_kill_another_process_has_it(redis_url: str, code: str) -> None:
     """A lock is kept past its lease; after kill -9 of its holder another gets it in one lease."""
-    with (
-        Child(code, redis_url) as holder,
-        interlock.connect(redis_url) as client,
-    ):
+    with Child(code, redis_url) as holder, interlock.connect(redis_url) as client:
         lock = client.lock("name")
         assert holder.hear() == "held"
         assert not lock.acquire(timeout=3.5)

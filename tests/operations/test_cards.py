@@ -134,9 +134,7 @@ HOLD = f"h {FORGER}:1 forged"
     ],
 )
 def test_a_forged_card_is_marked_as_doubtful(
-    fields: dict[str, str],
-    client: Client,
-    redis_client: redis.Redis,
+    fields: dict[str, str], client: Client, redis_client: redis.Redis
 ) -> None:
     """A card that no client has written is marked as doubtful, and the list goes on."""
     redis_client.hset("forged", f"{FORGER}:1", 1)
@@ -196,11 +194,7 @@ def test_a_permit_tells_whose_it_is(
     [("lock", "auto"), ("fair_lock", "auto"), ("spin_lock", "auto"), ("lock", "off")],
 )
 def test_waiters_are_told_with_and_without_a_queue(
-    kind: str,
-    pubsub: Any,
-    redis_url: str,
-    client: Client,
-    capsys: pytest.CaptureFixture[str],
+    kind: str, pubsub: Any, redis_url: str, client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`describe`, the list and `interlock why` tell which threads wait, and for how long.
 

@@ -49,11 +49,7 @@ def test_a_deadlock_is_named(
 
 
 def write_cards(
-    redis_client: redis.Redis,
-    *,
-    silent: float = 1.0,
-    waited: float = 60.0,
-    held: float = 60.0,
+    redis_client: redis.Redis, *, silent: float = 1.0, waited: float = 60.0, held: float = 60.0
 ) -> None:
     """Write the cards of two clients that hold a lock each, and wait for the other's.
 

@@ -119,7 +119,7 @@ def ticket(client: Client) -> Generator[str]:
 
 
 WAYS: list[Callable[[Client], contextlib.AbstractContextManager[str]]] = [
-    *(by_hand, by_hand_again, block, try_lock, condition_block, multi_lock, permit, ticket),
+    *(by_hand, by_hand_again, block, try_lock, condition_block, multi_lock, permit, ticket)
 ]
 
 
@@ -224,8 +224,5 @@ def test_errors_know_the_holds_of_their_own_client(redis_url: str) -> None:
         thread = threading.Thread(target=elsewhere)
         thread.start()
         thread.join()
-    assert [type(each) for each in seen] == [
-        interlock.AcquireTimeoutError,
-        interlock.NotHeldError,
-    ]
+    assert [type(each) for each in seen] == [interlock.AcquireTimeoutError, interlock.NotHeldError]
     assert all(f"{line} ({hold.holder})" in str(each) for each in seen)

@@ -175,10 +175,7 @@ def test_the_list_is_printed(client: Client, command: Callable[..., CompletedPro
 
 
 def test_watching_shows_the_worst_first(
-    client: Client,
-    redis_url: str,
-    one_picture: int,
-    capsys: pytest.CaptureFixture[str],
+    client: Client, redis_url: str, one_picture: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`list --watch` shows awaited locks above others, and tells of a server that is away."""
     wanted = client.lock("wanted")

@@ -45,12 +45,7 @@ def lock(
 @pytest.mark.parametrize(
     ("info", "state", "words", "command"),
     [
-        (
-            None,
-            "free",
-            ["Nobody holds or awaits 'orders:42'."],
-            "",
-        ),
+        (None, "free", ["Nobody holds or awaits 'orders:42'."], ""),
         (lock(ALIVE), "held", ["t of orders (pid 812 on web-3)", "is alive", "Nobody waits."], ""),
         (lock(DEAD), "dead", ["is dead", "(11 min 40 s)", "ends in 48 min"], "interlock break"),
         (lock(SLOW), "silent", ["slow, frozen or cut off", "(40 s)"], "py-spy dump --pid 9"),
@@ -104,9 +99,7 @@ def test_each_state_has_its_words(
 
 
 def test_a_lock_of_another_library_is_told(
-    redis_url: str,
-    redis_client: redis.Redis,
-    capsys: pytest.CaptureFixture[str],
+    redis_url: str, redis_client: redis.Redis, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """redis-py's Lock is a string: nobody holds our lock, and nobody can acquire it either."""
     redis_client.set("orders", "a token", px=60_000)

@@ -53,8 +53,7 @@ async def test_a_replica_that_does_not_write_is_too_few(bed: Bed) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "told"),
-    [("redis-7.0", "unknown command"), ("redis-8.2", "appendonly is disabled")],
+    ("version", "told"), [("redis-7.0", "unknown command"), ("redis-8.2", "appendonly is disabled")]
 )
 @pytest.mark.parametrize("policy", [interlock.best_effort, interlock.required])
 async def test_a_server_that_cannot_tell_is_named(

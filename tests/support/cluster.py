@@ -72,10 +72,7 @@ class ClusterServers:
             tls: bool | Certificates = self._tls
             for _ in range(self._size):
                 node = RedisServer(
-                    self._binary,
-                    tls=tls,
-                    password=self._password,
-                    config=self._config,
+                    self._binary, tls=tls, password=self._password, config=self._config
                 )
                 self.nodes.append(stack.enter_context(node))
                 tls = node.certificates or False

@@ -100,10 +100,7 @@ class ReplicatedServers:
 
     def _server(self, primary: RedisServer | None) -> RedisServer:
         return RedisServer(
-            self._binary,
-            appendonly=self._appendonly,
-            config=self._config,
-            replica_of=primary,
+            self._binary, appendonly=self._appendonly, config=self._config, replica_of=primary
         )
 
     def _in_step(self) -> bool:
@@ -124,12 +121,7 @@ class SentinelServers(ReplicatedServers):
 
     service = "mymaster"
 
-    def __init__(
-        self,
-        *,
-        down_after: float = 1.0,
-        binary: Path | None = None,
-    ) -> None:
+    def __init__(self, *, down_after: float = 1.0, binary: Path | None = None) -> None:
         """Describe the set-up.
 
         Args:

@@ -82,10 +82,7 @@ def test_it_ends_while_clients_are_connected() -> None:
 def test_messages_arrive_where_there_is_no_fcntl(monkeypatch: pytest.MonkeyPatch) -> None:
     """On Windows, where fakeredis leaves its sockets blocking, waiters are woken all the same."""
     monkeypatch.setattr("fakeredis._clients._tcp_server.HAS_FCNTL", False)
-    with (
-        interlock.testing.fake() as ours,
-        interlock.connect(ours.url) as theirs,
-    ):
+    with interlock.testing.fake() as ours, interlock.connect(ours.url) as theirs:
         lock = ours.lock("it")
         lock.acquire()
         with ThreadPoolExecutor(1) as pool:

@@ -140,10 +140,7 @@ def test_what_a_closed_loop_held_ends(redis_url: str, quiescent: None) -> None:
     task = loop.create_task(hold())
     loop.run_until_complete(until(lambda: kept, 10, "it holds"))
     loop.close()
-    with (
-        warnings.catch_warnings(record=True) as caught,
-        interlock.connect(redis_url) as client,
-    ):
+    with warnings.catch_warnings(record=True) as caught, interlock.connect(redis_url) as client:
         warnings.simplefilter("always")
         assert client.lock("name").acquire(timeout=10)
         assert client.leased_semaphore("permits").try_acquire(timeout=10)
