@@ -31,12 +31,12 @@ from interlock._core import scripts
 from interlock._core.model import names
 from interlock._core.model.effects import Eval, Script
 from interlock._core.scripts.source import Variants
-from interlock._drivers.wrong_type import types_of
+from interlock._drivers.wrong_type import _TYPES
 from interlock._links.connection import Connection
 from interlock._links.endpoint import Endpoint
 from interlock._links.pipeline import Pipeline
 from interlock._links.replies import refusal
-from interlock.errors import InterlockError, WrongTypeError
+from interlock.errors import InterlockError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,7 +82,6 @@ def value(chance: random.Random, depth: int = 0) -> object:
 
 
 def encoded(reply: object) -> bytes:
-    """Return *reply* as a server sends it."""
     if reply is None:
         return b"$-1\r\n"
     if isinstance(reply, int):
@@ -106,7 +105,6 @@ def stream(chance: random.Random) -> bytes:
 
 
 def modules() -> Iterator[ModuleType]:
-    """Yield the modules that have scripts."""
     for part in pkgutil.iter_modules(scripts.__path__):
         yield importlib.import_module(f"{scripts.__name__}.{part.name}")
 
@@ -123,7 +121,6 @@ def constructors() -> dict[str, Callable[..., Eval[object]]]:
 
 
 def argument(name: str, hint: object, chance: random.Random) -> object:
-    """Return a hostile argument for the parameter *name*."""
     if name in ("publish", "channel"):
         # Most constructors take the queue's key from a channel.
         channels = (names.lock_channel(chance.choice(TEXTS)), chance.choice(TEXTS))
@@ -154,14 +151,13 @@ def call_of(function: Callable[..., Eval[object]], chance: random.Random) -> Eva
 
 
 def fuzz_values(chance: random.Random, inputs: int) -> None:
-    """Give any reply to each decoder."""
     found: list[Script[object]] = [
         each["PUBLISH"] if isinstance(each, Variants) else each
         for module in modules()
         for each in vars(module).values()
         if isinstance(each, Script | Variants)
     ]
-    found.append(types_of(WrongTypeError("", keys=("a",))).script)
+    found.append(_TYPES)
     for _ in range(inputs):
         script, reply = chance.choice(found), value(chance)
         try:
@@ -192,12 +188,10 @@ class _Endpoint:
         self.sock = sock
 
     def connect(self, timeout: float) -> Any:
-        """Return what has the socket."""
         del timeout
         return self
 
     def disconnect(self) -> None:
-        """Close."""
         self.sock.close()
 
 
@@ -250,7 +244,6 @@ async def fuzz_pipeline(chance: random.Random, inputs: int) -> None:
 
 
 def _processor_time(client: redis.Redis) -> float:
-    """Return the seconds of processor time that the server has used."""
     used: Any = client.info("cpu")
     return used["used_cpu_user"] + used["used_cpu_sys"]
 

@@ -31,7 +31,6 @@ class Recorder(asyncio.Transport):
         self.writes: list[bytes] = []
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Keep *data*."""
         self.writes.append(bytes(data))
 
     def abort(self) -> None:
@@ -40,7 +39,6 @@ class Recorder(asyncio.Transport):
 
 @pytest.fixture
 def recorder() -> Recorder:
-    """Return what the connection writes to."""
     return Recorder()
 
 
@@ -53,7 +51,6 @@ async def pipeline(recorder: Recorder) -> Pipeline:
 
 
 def receive(pipeline: Pipeline, data: bytes) -> None:
-    """Have *pipeline* receive *data*, as asyncio does."""
     pipeline.get_buffer(-1)[: len(data)] = data
     pipeline.buffer_updated(len(data))
 
