@@ -89,6 +89,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Mark the tests of the rest and those with needs, and leave out those that lack some."""
     kept: dict[pytest.Item, None] = {}
     for item in items:
+        if "function" in vars(type(item)) and not item.function.__doc__:
+            raise pytest.UsageError(f"{item.nodeid} says nothing of what it guarantees")
         needed = needs.of_test(item)
         if needed - needs.WITH_DEV:
             item.add_marker(pytest.mark.needs(*needed))

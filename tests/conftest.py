@@ -146,7 +146,6 @@ def any_server(
 
 @pytest.fixture(params=["sync", "asyncio"])
 def face(request: pytest.FixtureRequest) -> Face:
-    """Give each face in turn."""
     return Face(request.param)
 
 

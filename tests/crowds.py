@@ -37,7 +37,6 @@ class Place:
         self.turns = self.inside = self.most = 0
 
     def visit(self) -> None:
-        """Come in, and go out."""
         self.inside += 1
         self.most = max(self.most, self.inside)
         self.turns += 1
@@ -73,7 +72,6 @@ class Room:
 
 
 def crowd(work: Callable[[int], object], count: int = THREADS) -> None:
-    """Call *work* in *count* threads, each with its number."""
     with ThreadPoolExecutor(count) as pool:
         for future in [pool.submit(work, number) for number in range(count)]:
             future.result(LIMIT)
@@ -81,7 +79,6 @@ def crowd(work: Callable[[int], object], count: int = THREADS) -> None:
 
 @contextmanager
 def clients(url: str, count: int, **options: Any) -> Generator[list[interlock.Client]]:
-    """Give *count* clients of *url*."""
     with ExitStack() as stack:
         yield [stack.enter_context(interlock.connect(url, **options)) for _ in range(count)]
 

@@ -139,7 +139,6 @@ BY_FIXTURE = {"need_java": "java", "tls_server": "tls"}
 
 @functools.cache
 def missing() -> frozenset[str]:
-    """Return the names of the needs that this machine lacks."""
     return frozenset(name for name, need in NEEDS.items() if not need.there())
 
 

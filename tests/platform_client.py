@@ -28,12 +28,10 @@ class Place:
         self.inside = self.turns = 0
 
     def enter(self) -> None:
-        """Come in, alone."""
         assert self.inside == 0, "two are inside"
         self.inside += 1
 
     def leave(self) -> None:
-        """Go out."""
         self.inside -= 1
         self.turns += 1
 

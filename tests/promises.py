@@ -19,7 +19,6 @@ PAGE = ROOT / "docs/promises.md"
 
 
 def promised() -> list[str]:
-    """Return the id of each row of the page, in order."""
     rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")][1:]
     return [row.partition('<span id="')[2].partition('"')[0] for row in rows]
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def check() -> Callable[..., Report]:
-    """Give the check of one URL."""
-
     def of_url(url: str, **requirements: object) -> Report:
         return examine([open_url(url, Options())[0]], Requirements(**requirements))
 

@@ -25,7 +25,6 @@ CHANNELS = [rule for rule in RULES if rule[0] == "&"]
 
 
 def played(url: str) -> list[Finding]:
-    """Return what came of each scene."""
     return list(try_out(partial(interlock.connect, url), "app:*"))
 
 

@@ -68,7 +68,6 @@ class Runs:
         return ended(self.start(*arguments, **environ))
 
     def close(self) -> None:
-        """End the sessions of what is still there."""
         for process in self._started:
             with process:
                 if process.poll() is None:

@@ -18,7 +18,6 @@ SECRET = "hunter2-and-more"
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[RedisServer]:
-    """Give a server with a password."""
     with RedisServer(password=SECRET) as server:
         yield server
 

@@ -38,7 +38,6 @@ with Signals() as signals:
 
 
 def supervised(*command: str, on_lost: str = "term") -> list[str]:
-    """Return the arguments of a process that supervises *command*."""
     return [sys.executable, "-c", SUPERVISE, on_lost, *command]
 
 

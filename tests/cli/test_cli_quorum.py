@@ -23,21 +23,18 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def three() -> Iterator[list[RedisServer]]:
-    """Give three independent servers."""
     with ExitStack() as stack:
         yield [stack.enter_context(RedisServer()) for _ in range(3)]
 
 
 @pytest.fixture
 def runs(three: list[RedisServer]) -> Iterator[Runs]:
-    """Run the command against all three."""
     runs = Runs(" ".join(server.url() for server in three))
     yield runs
     runs.close()
 
 
 def holders(servers: list[RedisServer]) -> list[object]:
-    """Return who holds NAME on each of *servers*."""
     return [server.execute("HKEYS", "NAME") for server in servers]
 
 

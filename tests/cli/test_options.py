@@ -55,14 +55,12 @@ NONSENSE = [
 
 
 def parser() -> Parser:
-    """Return the parser of `interlock run`."""
     made = Parser(prog="interlock run", allow_abbrev=False)
     configure(made)
     return made
 
 
 def parse(*arguments: str, command: tuple[str, ...] = ("true",), **environ: str) -> RunOptions:
-    """Parse as `interlock run NAME *arguments* -- command` does."""
     given = vars(parser().parse_args(["NAME", *arguments]))
     return options_of({**given, "command": command}, environ)
 

@@ -38,11 +38,9 @@ class FakeHold:
         self._callbacks: list[Callable[[], object]] = []
 
     def on_lost(self, callback: Callable[[], object], /) -> None:
-        """Remember *callback*."""
         self._callbacks.append(callback)
 
     def lose(self) -> None:
-        """Be lost, and tell."""
         self.lost.set()
         for callback in self._callbacks:
             callback()
@@ -78,13 +76,11 @@ class Stage:
             return supervision.run()
 
     def shell(self, text: str, **options: object) -> int:
-        """Supervise a shell."""
         return self.run("/bin/sh", "-c", text, **options)
 
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Stage:
-    """Prepare a job."""
     return Stage(tmp_path)
 
 

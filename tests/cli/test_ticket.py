@@ -31,7 +31,6 @@ class Shell:
         self.out = self.err = ""
 
     def run(self, *arguments: object) -> int:
-        """Run one; return its exit status."""
         status = main([str(each) for each in arguments], self._environ)
         self.out, self.err = self._capsys.readouterr()
         return status

@@ -52,7 +52,6 @@ def other_cluster(
 
 
 def emptied(servers: ClusterServers) -> ClusterServers:
-    """Return the cluster *servers*, whose data is gone."""
     for node in servers.nodes[:3]:
         node.execute("FLUSHALL")
     return servers

@@ -18,7 +18,6 @@ def eyes(servers: ClusterServers) -> redis.RedisCluster:
 
 
 def names_by_node(servers: ClusterServers, count: int) -> dict[RedisServer, list[str]]:
-    """Return *count* names for each primary."""
     names: dict[RedisServer, list[str]] = {}
     number = 0
     while len(names) < 3 or min(map(len, names.values())) < count:

@@ -31,7 +31,6 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[ClusterServers]:
 
 
 def keys(node: RedisServer) -> list[object]:
-    """Return the keys of database 0 of *node*."""
     with node.client() as client:
         return list(client.scan_iter())
 

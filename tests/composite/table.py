@@ -28,20 +28,16 @@ class Table(Stage):
         self.servers = servers
 
     def clients(self, urls: Sequence[str] | None = None, **options: Any) -> list[Any]:
-        """Return a client of each server, or of each of *urls*."""
         chosen = urls or [server.url() for server in self.servers]
         return [self.client(url, **options) for url in chosen]
 
     def red(self, clients: Sequence[Any], name: str = "name", **options: Any) -> Any:
-        """Return the red lock *name* over *clients*."""
         return self.face.module.RedLock(*[client.lock(name) for client in clients], **options)
 
     def multi(self, client: Any, *names: str, **options: Any) -> Any:
-        """Return the multi lock over *names* of *client*."""
         return client.multi_lock(*[client.lock(name) for name in names], **options)
 
     def stored(self) -> list[list[str]]:
-        """Return what is on each server that answers."""
         return [self.keys_of(server) for server in self.servers if server.alive]
 
     @staticmethod

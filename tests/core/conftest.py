@@ -19,20 +19,17 @@ LEASE = 90.0
 
 @pytest.fixture
 def client(redis_url: str) -> Iterator[interlock.Client]:
-    """Give a client with such leases."""
     with interlock.connect(redis_url, lease=LEASE) as made:
         yield made
 
 
 @pytest.fixture
 def other(redis_url: str) -> Iterator[interlock.Client]:
-    """Give another one."""
     with interlock.connect(redis_url, lease=LEASE) as made:
         yield made
 
 
 @pytest.fixture
 def pool() -> Iterator[ThreadPoolExecutor]:
-    """Give threads that wait."""
     with ThreadPoolExecutor(16) as made:
         yield made

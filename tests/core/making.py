@@ -9,7 +9,6 @@ SIDES = ("read", "write")
 
 
 def make(client: Any, kind: str, name: str, **options: Any) -> Any:
-    """Return the lock *name* of *kind*."""
     if kind in SIDES:
         return getattr(client.read_write_lock(name, **options), kind)
     if kind == "group_lock":

@@ -87,7 +87,6 @@ class Victim:
         self.told = str(caught.value)
 
     def end(self) -> None:
-        """Wait until its hold is lost, and end it."""
         wait_until(self.hold.lost.is_set, 10, "the victim is told")
         self._leave.set()
         self._thread.join(20)

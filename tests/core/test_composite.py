@@ -39,12 +39,10 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def locks(client: Any) -> list[Any]:
-    """Return the plain locks of *client*."""
     return [client.lock(name) for name in NAMES]
 
 
 def multi(client: Any) -> Any:
-    """Return the multi lock of all names."""
     return client.multi_lock(*locks(client))
 
 
@@ -57,7 +55,6 @@ def left(*clients: Any) -> list[object]:
 
 
 def turn(lock: Any) -> bool:
-    """Acquire *lock* for a moment."""
     with lock:
         return True
 

@@ -55,36 +55,29 @@ class Server(scripts_at.Server):
         return self.run(scripts.WAITS[f"{self.kind}_release"], [*keys, self.queue_key], *args)
 
     def notify(self, holder: str = HOLDER, count: int = 1, *, everyone: bool = False) -> Any:
-        """Let *holder* notify."""
         args = [holder and holder + self.side, count, self.channel, *(["all"] if everyone else [])]
         return self.run(scripts.NOTIFY, [NAME, KEY, self.queue_key], *args)
 
     def leave(self, member: str = NEXT, how: str = "leave") -> Any:
-        """Let *member* leave."""
         args = [member + self.side, 1, self.channel, how]
         return self.run(scripts.NOTIFY, [NAME, KEY, self.queue_key], *args)
 
     def look(self, *members: str) -> Any:
-        """Let a client look for *members*."""
         text = scripts.LOOK_AT.text
         return self.client.eval(text, 1, KEY, *[each + self.side for each in members])
 
     def stand(self, *members: str) -> None:
-        """Let *members* stand in the condition, in this order."""
         self.client.zadd(KEY, {each + self.side: at for at, each in enumerate(members, 1)})
 
     def row(self) -> list[str]:
-        """Return who stands in the condition."""
         return [each.decode() for each in self.client.zrange(KEY, 0, -1)]
 
     def holders(self) -> set[str]:
-        """Return who holds the lock."""
         return {each.decode() for each in self.client.hkeys(NAME)} - {"mode"}
 
 
 @pytest.fixture
 def make(redis_client: redis.Redis) -> Iterator[Callable[[str], Server]]:
-    """Give what makes an empty server."""
     made = list[Server]()
 
     def new(kind: str) -> Server:
@@ -99,7 +92,6 @@ def make(redis_client: redis.Redis) -> Iterator[Callable[[str], Server]]:
 
 @pytest.fixture
 def at(make: Callable[[str], Server]) -> Server:
-    """Give an empty server, for a plain lock."""
     return make("lock")
 
 

@@ -43,15 +43,12 @@ class Leased(scripts_at.Server):
         return self.run(LEASED_TRY, [NAME, PERMITS, QUEUE], lease, who, CHANNEL, self.total, 0)
 
     def ask(self, who: str) -> Any:
-        """Let *who* ask for permits or a place."""
         return self.run(LEASED_ASK, [NAME, PERMITS, QUEUE], LEASE, who, CHANNEL, self.total, 0, "1")
 
     def release(self, who: str, *how: str) -> Any:
-        """Let *who* give back what it has."""
         return self.run(LEASED_RELEASE, [NAME, PERMITS, QUEUE], who, CHANNEL, *how)
 
     def call(self, call: Any) -> Any:
-        """Send *call*."""
         return self.client.eval(call.script.text, len(call.keys), *call.keys, *call.args)
 
 

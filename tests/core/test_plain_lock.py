@@ -66,7 +66,6 @@ def test_a_client_has_one_session(redis_url: str) -> None:
 
 @pytest.fixture
 def lock(redis_url: str) -> Iterator[Any]:
-    """Return a lock."""
     with interlock.connect(redis_url) as client:
         made = client.lock("the name")
         for _ in range(3):

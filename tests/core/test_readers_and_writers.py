@@ -28,7 +28,6 @@ WRITER, READER = "a:000000000001:write", "a:000000000002"
 
 
 def entry(reader: str, number: int = 1) -> str:
-    """Return the key of an entry of *reader*."""
     return f"{{{NAME}}}:{reader}:rwlock_timeout:{number}"
 
 
@@ -56,7 +55,6 @@ class Server(scripts_at.Server):
         self.client.zadd(QUEUE, {each: -at if mark else at for each, at in places.items()})
 
     def inside(self) -> dict[str, int]:
-        """Return who is in, and how deep."""
         found = self.client.hgetall(NAME)
         return {each.decode(): int(found[each]) for each in found if each != b"mode"}
 
@@ -73,21 +71,18 @@ class Server(scripts_at.Server):
         return self.run(WRITE_ASK if writes else READ_ASK, keys, *args)
 
     def release(self, holder: str, depth: int = 0, how: str = "") -> Any:
-        """Let *holder* go down to *depth*."""
         writes = holder.endswith(":write")
         keys = [NAME, *([] if writes else [entry(holder)]), COMING, QUEUE]
         script = WRITE_RELEASE if writes else READ_RELEASE
         return self.run(script, keys, holder, depth, CHANNEL, how)
 
     def calls(self, command: str) -> int:
-        """Return how often *command* was called."""
         stats = self.client.info("commandstats")
         return int(stats.get(f"cmdstat_{command}", {}).get("calls", 0))
 
 
 @pytest.fixture
 def at(redis_client: redis.Redis) -> Iterator[Server]:
-    """Give an empty server."""
     redis_client.flushall()
     server = Server(redis_client)
     yield server

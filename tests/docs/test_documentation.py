@@ -60,7 +60,6 @@ def local_file(target: str, page: Path) -> Path | None:
 
 
 def anchors(page: Path) -> set[str]:
-    """Return the anchors of the headings of *page*."""
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
     plain = (
         re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()

@@ -37,7 +37,6 @@ async def stage(
 
 
 async def _drop(owner: Any, call: Any, *args: Any) -> None:
-    """Drop the result of *call* by *owner*."""
     assert await owner.do(call, *args)
     await owner.do(gc.collect)  # by now the owner has dropped it
 

@@ -28,11 +28,9 @@ class Thing:
         self.undone: list[object] = []
 
     def call(self, given: int) -> int:
-        """Return 1 / *given*."""
         return 1 // given
 
     def undo(self, given: int) -> None:
-        """Note *given*."""
         self.undone.append(given)
         if len(self.undone) <= self.fails:
             raise KeyboardInterrupt

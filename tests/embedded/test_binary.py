@@ -26,7 +26,6 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def program(directory: Path, name: str) -> str:
-    """Make an executable file."""
     path = directory / name
     path.write_text("#!/bin/sh\n")
     path.chmod(0o755)

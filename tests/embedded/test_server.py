@@ -26,18 +26,15 @@ ENSURE = "from interlock._embedded import ensure; print(ensure(), flush=True)"
 
 
 def run_id(url: str) -> str:
-    """Tell one run of a server from another."""
     with Redis.from_url(url) as connection:
         return connection.info("server")["run_id"]
 
 
 def stop() -> bool:
-    """End the default server; return whether there was one."""
     return EmbeddedServer(place_of("default")).stop()
 
 
 def pid(url: str) -> int:
-    """Ask the server for its process."""
     with Redis.from_url(url) as connection:
         return connection.info("server")["process_id"]
 

@@ -34,7 +34,6 @@ def status(pid: int) -> list[str]:
 
 
 def processes(url: str) -> tuple[int, int]:
-    """Return the process ids of the server and of its supervisor."""
     with Redis.from_url(url) as connection:
         server = connection.info("server")["process_id"]
     return server, int(status(server)[PARENT])

@@ -23,7 +23,6 @@ HOUR = timedelta(hours=2)
 
 @pytest.fixture
 async def client(face: Face, redis_url: str) -> AsyncIterator[Any]:
-    """Give a client of each face in turn."""
     made = face.module.connect(redis_url)
     yield made
     await told(made.close())

@@ -16,7 +16,6 @@ FACES = {"sync": interlock, "asyncio": interlock.asyncio}
 
 
 def public(face: str) -> dict[str, object]:
-    """Return what a face has for users, by name."""
     return {name: getattr(FACES[face], name) for name in FACES[face].__all__}
 
 

@@ -21,7 +21,6 @@ LEASE = 90.0
 
 @pytest.fixture
 def client(redis_url: str) -> Iterator[Client]:
-    """Return a client whose permits are set."""
     with interlock.connect(redis_url, lease=LEASE) as client:
         assert client.semaphore("plain").try_set_permits(3)
         assert client.leased_semaphore("leased").try_set_permits(3)
@@ -29,7 +28,6 @@ def client(redis_url: str) -> Iterator[Client]:
 
 
 def blocks(client: Client) -> dict[str, Callable[[], Any]]:
-    """Return what makes each kind of block."""
     lock, plain = client.lock("lock"), client.semaphore("plain")
     leased, limited = client.leased_semaphore("leased"), client.limited("limited", 3)
     return {

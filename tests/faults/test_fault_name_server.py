@@ -51,7 +51,6 @@ class NameServer:
         return [info for each in self.addresses for info in self._resolve(each, *args, **kwargs)]
 
     def go_on(self) -> None:
-        """Answer everybody."""
         self.silent = False
         self._goes_on.set()
 

@@ -57,7 +57,6 @@ def outage(request: pytest.FixtureRequest, fresh_server: RedisServer) -> Outage:
 
 
 async def _timed(owner: Owner, call: Callable[..., Any], *args: Any, **kwargs: Any) -> float:
-    """Return how long *call* took to come to nothing."""
     started = time.monotonic()
     with contextlib.suppress(ServerUnavailableError, AcquireTimeoutError):
         assert not await owner.do(call, *args, **kwargs)

@@ -19,7 +19,6 @@ from interlock import ConfigError, fencing
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[PostgresServer]:
-    """Give a PostgreSQL server."""
     with PostgresServer() as server:
         yield server
 
@@ -46,21 +45,18 @@ class Database:
         self.paramstyle = paramstyle
 
     def write(self, text: str, token: int | None, **options: Any) -> None:
-        """Write the report as the hold with *token*."""
         values, where = {"text": text}, {"id": options.pop("id", 7)}
         style = self.paramstyle
         fencing.update(self.cursor, "report", values, where, token, paramstyle=style, **options)
 
     @property
     def row(self) -> tuple[Any, ...]:
-        """The report's text and token."""
         self.cursor.execute("SELECT text, token FROM report WHERE id = 7")
         return tuple(self.cursor.fetchone())
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def database(request: pytest.FixtureRequest) -> Iterator[Database]:
-    """Give each database in turn."""
     if request.param == "postgres":
         with psycopg.connect(request.getfixturevalue("report_dsn")) as connection:
             yield Database(connection, "format")

@@ -42,12 +42,10 @@ class Hosts:
         return process
 
     def log(self, name: str = "host.log") -> str:
-        """Return what was written so far."""
         path = self.directory / name
         return path.read_text(errors="replace") if path.exists() else ""
 
     def close(self) -> None:
-        """End what is still there."""
         for process in self._started:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)

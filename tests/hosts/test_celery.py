@@ -98,7 +98,6 @@ def broker() -> Iterator[RedisServer]:
 
 @pytest.fixture(scope="module")
 def store(broker: RedisServer) -> Iterator[redis.Redis]:
-    """Give a client of the broker."""
     with broker.client() as client:
         yield client
 
@@ -129,7 +128,6 @@ def tasks(project: Hosts, broker: RedisServer) -> Iterator[Celery]:
 
 
 def send(app: Celery, name: str, *args: object, **options: object) -> Any:
-    """Send a task to the worker."""
     own = name in ("twice", "more")
     return app.send_task(name if own else f"work.{name}", args, **options)
 

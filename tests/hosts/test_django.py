@@ -70,7 +70,6 @@ def test_a_wrong_setting():
 
 @pytest.fixture
 def project(hosts: Hosts) -> Hosts:
-    """Make the project of the how-to."""
     write_programs("django.md", hosts.directory)
     (hosts.directory / "manage.py").write_text(MANAGE)
     (hosts.directory / "test_project.py").write_text(PROJECTS_TESTS)
@@ -78,7 +77,6 @@ def project(hosts: Hosts) -> Hosts:
 
 
 def run_in(project: Hosts, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in the directory of the project."""
     return run(sys.executable, *arguments, cwd=project.directory, env=project.environ)
 
 

@@ -21,7 +21,6 @@ ONE_REPORT = Limited("reports:{id}", 1, timeout=0.05)
 
 
 def load(directory: Path, name: str, monkeypatch: pytest.MonkeyPatch, url: str) -> Any:
-    """Return the application of a program of the how-to."""
     write_programs("fastapi.md", directory)
     monkeypatch.setenv("INTERLOCK_URL", url)
     spec = importlib.util.spec_from_file_location(name, directory / f"{name}.py")

@@ -54,7 +54,6 @@ class Resource:
 
 
 def example(name: str) -> ModuleType:
-    """Import one of the examples."""
     spec = importlib.util.spec_from_file_location(f"fencing_{name}", EXAMPLES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -146,7 +145,6 @@ def dynamodb(_: Path) -> Iterator[Resource]:
 
 @contextlib.contextmanager
 def http_service(_: Path) -> Iterator[Resource]:
-    """Give the FastAPI service."""
     from starlette.testclient import TestClient
 
     with TestClient(example("http_service").app) as http:
@@ -164,7 +162,6 @@ def http_service(_: Path) -> Iterator[Resource]:
 
 @contextlib.contextmanager
 def local_file(where: Path) -> Iterator[Resource]:
-    """Give a file."""
     ours = example("local_file")
     path = where / "report.txt"
     yield Resource(lambda text, token: ours.write(path, text, token), lambda: ours.read(path))
@@ -182,7 +179,6 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=RESOURCES, ids=lambda resource: resource.__name__)
 def resource(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Resource]:
-    """Give each resource in turn."""
     with request.param(tmp_path) as given:
         yield given
 

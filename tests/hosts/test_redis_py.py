@@ -40,7 +40,6 @@ def r(redis_url: str) -> Iterator[redis.Redis]:
 
 
 def ours(client: Any, name: str = "name", **options: Any) -> Lock:
-    """Return a lock of ours."""
     lock = client.lock(name, lock_class=Lock, **options)
     assert isinstance(lock, Lock)
     return lock

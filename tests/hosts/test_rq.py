@@ -35,7 +35,6 @@ def hang() -> None:
 
 
 def result(job: Job) -> object:
-    """Wait for the end of *job*, and return its result."""
     wait_until(lambda: job.get_status(refresh=True) == JobStatus.FINISHED, SOON, "it has ended")
     return job.return_value(refresh=True)
 

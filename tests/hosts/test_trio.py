@@ -84,7 +84,6 @@ class CancelsAfter(trio.abc.Instrument):
         self.task: trio.lowlevel.Task | None = None
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        """Count the step."""
         if task is self.task:
             self.left -= 1
             if self.left == 0:

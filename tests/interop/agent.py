@@ -73,7 +73,6 @@ class Agent:
         self._reader: threading.Thread
 
     def __enter__(self) -> Self:
-        """Start the process."""
         with self._log.open("a") if self._log else contextlib.nullcontext() as log:
             self._process = subprocess.Popen(
                 self._command,
@@ -96,7 +95,6 @@ class Agent:
 
     @property
     def pid(self) -> int:
-        """The process id."""
         return self._process.pid
 
     def connect(self, **how: Any) -> str:
@@ -140,16 +138,13 @@ class Agent:
             time.sleep(0.1)  # until the client has heard of the server
 
     def owner(self, thread: str, client: str = "main") -> str:
-        """Return the owner's id that *thread* has in Redis."""
         number = self.start(thread, "sleep", seconds=0).result(PATIENCE).owner
         return f"{self.client_ids[client]}:{number}"
 
     def pause(self) -> None:
-        """Freeze the process."""
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Resume the process."""
         self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:

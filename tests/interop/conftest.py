@@ -104,7 +104,6 @@ def shared_agents(
 
 
 def connect(agent: Agent, server: RedisServer, client: str = "main", **options: float) -> None:
-    """Make *agent* a client of *server*."""
     if agent.language == "java":
         agent.connect(client=client, addresses=[server.url()], **options)
     else:

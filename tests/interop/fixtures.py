@@ -51,12 +51,10 @@ def path(sequence: str, name: str) -> Path:
 
 
 def read(file: Path) -> list[Any]:
-    """Return the records on *file*."""
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
 def write(file: Path, records: Iterable[Any]) -> None:
-    """Put *records* on *file*, each on a line of its own."""
     file.write_text("".join(json.dumps(each) + "\n" for each in records))
 
 

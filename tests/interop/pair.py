@@ -43,7 +43,6 @@ class Party:
     target: dict[str, Any]
 
     def start(self, do: str, **rest: Any) -> Future[Answer]:
-        """Begin a command."""
         return self.agent.start(self.thread, do, **self.target, **rest)
 
     def ask(self, do: str, **rest: Any) -> Any:

@@ -160,12 +160,10 @@ class Peer:
 
 
 async def settled(result: Any) -> Any:
-    """Return *result*, awaited if that is needed."""
     return await result if inspect.isawaitable(result) else result
 
 
 async def answer(peer: Peer, command: Command, owner: int) -> None:
-    """Perform *command* and write its answer."""
     reply: dict[str, Any] = {"id": command["id"], "owner": owner, "started": time.monotonic()}
     try:
         reply["value"] = await peer.perform(command)

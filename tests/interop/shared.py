@@ -89,7 +89,6 @@ class Slot:
         return self.agent
 
     def pause(self, seconds: float) -> None:
-        """Freeze the process for *seconds*."""
         began = time.monotonic()
         # At once: who judges meanwhile must know of it.
         self.pauses.append((began, began + seconds + SLACK))
@@ -100,7 +99,6 @@ class Slot:
         self.pauses[-1] = (began, time.monotonic() + 1)
 
     def kill_and_restart(self) -> None:
-        """End the process and start the next."""
         self._up.clear()
         self.agent.kill()
         self.agent = self._start()

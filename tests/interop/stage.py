@@ -55,7 +55,6 @@ class Stage:
         self._waits: list[str] = []
 
     def close(self) -> None:
-        """Stop listening."""
         self._pubsub.close()
 
     def play(self, agent: Agent, name: str, steps: list[Step]) -> Iterator[State]:

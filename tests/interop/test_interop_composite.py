@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def others() -> Iterator[list[RedisServer]]:
-    """Give two more servers."""
     with RedisServer() as one, RedisServer() as two:
         yield [one, two]
 

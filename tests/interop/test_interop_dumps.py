@@ -26,7 +26,6 @@ every_name = pytest.mark.parametrize("name", NAMES)
 
 @pytest.fixture
 def stage(server: RedisServer) -> Iterator[Stage]:
-    """Give the shared server as something to look at."""
     with server.client() as client:
         looked_at = Stage(client)
         yield looked_at

@@ -37,7 +37,6 @@ class Queue:
         return length
 
     def join(self, party: Party, timeout: float = 60) -> None:
-        """Put *party* at the end of the queue."""
         before = len(self)
         self.waiting.append((party, party.start("acquire", timeout=timeout)))
         wait_until(lambda: len(self) == before + 1, PROMPT, f"{party} stands in the queue")

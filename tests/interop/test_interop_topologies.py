@@ -30,7 +30,6 @@ both_ways = pytest.mark.parametrize("ways", PAIRS)
 
 @pytest.fixture(scope="module")
 def nodes(need_java: None) -> Iterator[ClusterServers]:
-    """Give a cluster."""
     with ClusterServers() as servers:
         yield servers
 
@@ -39,7 +38,6 @@ def nodes(need_java: None) -> Iterator[ClusterServers]:
 def cluster(
     nodes: ClusterServers, start_agent: Callable[[str], Agent]
 ) -> Iterator[dict[str, Agent]]:
-    """Give an agent of each kind at one cluster."""
     with contextlib.ExitStack() as stack:
         agents = {which: stack.enter_context(start_agent(which)) for which in LANGUAGES}
         addresses = [f"redis://127.0.0.1:{node.port}" for node in nodes.nodes]

@@ -46,7 +46,6 @@ class Toil:
         self._late: list[tuple[str, float, float]] = []
 
     def set_up(self, agent: Agent) -> None:
-        """Make what must be made once."""
         for name in ("permits", "leased"):
             made = OBJECTS[name]
             agent.ask("set up", "try_set_permits", kind=made.kind, name=name, n=made.capacity)
@@ -72,7 +71,6 @@ class Toil:
         return OBJECTS["permits"].capacity - self._permits_unknown, OBJECTS["permits"].capacity
 
     def faults(self) -> list[str]:
-        """Return what was wrong."""
         found = [fault for history in self._histories.values() for fault in history.faults()]
         return self._faults + found
 
@@ -117,7 +115,6 @@ class Toil:
         holding: float,
         depth: int,
     ) -> None:
-        """Acquire, hold, release, and note what that says."""
         made = OBJECTS[name]
         if name == "leased" and lease is None:
             lease = 3.0  # Redisson's would stay for ever

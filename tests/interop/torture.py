@@ -53,7 +53,6 @@ class Torture:
         self._toil = Toil()
 
     def run(self) -> list[str]:
-        """Return what was wrong."""
         with RedisServer() as server, FaultProxy(("127.0.0.1", server.port)) as self._proxy:
             self._toil.until = time.monotonic() + self._seconds + 3
             slots = [
@@ -153,7 +152,6 @@ class Torture:
 
 
 def main() -> int:
-    """Run, and tell."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**31))

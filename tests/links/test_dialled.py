@@ -63,14 +63,12 @@ def test_a_url_means_what_redis_py_says(url: str) -> None:
 
 @pytest.fixture
 def server() -> Iterator[RedisServer]:
-    """Give a server with users and passwords."""
     with RedisServer() as started, started.client() as client:
         client.execute_command("ACL", "SETUSER", "me", "on", ">secret", "~*", "&*", "+@all")
         yield started
 
 
 def opened(url: str, **changes: object) -> Dialled:
-    """Return a connection to *url* that was made."""
     connection = Dialled()
     try:
         connection.connect(read_url(url) | changes, 5)
@@ -81,7 +79,6 @@ def opened(url: str, **changes: object) -> Dialled:
 
 
 def tcp(server: RedisServer, credentials: str = "", db: int = 0) -> str:
-    """Return the URL of *server* by TCP."""
     return f"redis://{credentials}127.0.0.1:{server.port}/{db}"
 
 

@@ -61,7 +61,6 @@ class Talking(Endpoint):
     peer: socket.socket
 
     def connect(self, timeout: float) -> Any:
-        """Return a connection to the peer."""
         made = super().connect(timeout)
         made.disconnect()
         made.sock, self.peer = socket.socketpair()

@@ -38,13 +38,11 @@ def _in_c(sock: socket.socket, data: bytes, seconds: float) -> object:
 
 @pytest.fixture(params=[pytest.param("C", marks=COMPILED), "Python"])
 def exchange(request: pytest.FixtureRequest) -> Exchange:
-    """Give each in turn."""
     return exchanges.ask_in_python if request.param == "Python" else _in_c
 
 
 @pytest.fixture
 def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """Give both ends of a connection."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         yield ours, theirs

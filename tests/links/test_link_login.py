@@ -49,7 +49,6 @@ def refused_at_once(code: str | None, match: str) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[RedisServer]:
-    """Give a server with a password and a user."""
     users = ["alice on >wonder ~* &* +@all", "bob off >wonder ~* &* +@all"]
     with RedisServer(password="secret", users=users) as server:
         yield server

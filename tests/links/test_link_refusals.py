@@ -77,7 +77,6 @@ def _save(server: RedisServer, outcome: str) -> None:
 
 @contextmanager
 def _busy(server: RedisServer) -> Iterator[None]:
-    """Keep *server* busy with a script that does not end."""
     # The older of its two names; every version knows it.
     server.execute("CONFIG", "SET", "lua-time-limit", 1)
 
@@ -114,7 +113,6 @@ TRANSIENT = {"BUSY", "NOREPLICAS", "LOADING", "READONLY"}
 
 @pytest.fixture(params=sorted(TROUBLES))
 def code(request: pytest.FixtureRequest) -> str:
-    """Give the code of each trouble in turn."""
     return request.param
 
 

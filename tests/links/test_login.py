@@ -37,7 +37,6 @@ def rotation() -> Iterator[Rotation]:
 
 
 def url_of(server: RedisServer) -> str:
-    """Return the URL of *server* without credentials."""
     return f"redis://127.0.0.1:{server.port}"
 
 
@@ -309,7 +308,6 @@ class Moody:
 
 @pytest.fixture
 def moody() -> Iterator[Moody]:
-    """Give a provider."""
     provider = Moody()
     yield provider
     provider.gone_on.set()

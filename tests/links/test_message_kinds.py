@@ -20,7 +20,6 @@ CHANNEL = "redisson_lock__channel:{name}"
 
 
 def listeners(server: RedisServer) -> int:
-    """Return how many listen to the channel of the lock."""
     reply: Any = server.execute("PUBSUB", "NUMSUB", CHANNEL)
     return int(reply[1])
 

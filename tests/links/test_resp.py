@@ -30,7 +30,6 @@ NONSENSE = [
 
 @pytest.fixture(params=[pytest.param("C", marks=pytest.mark.needs("gcc")), "Python"])
 def parse_all(request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """Give each parser."""
     if request.param == "Python":
         return resp.parse_all_in_python
     from interlock._links._exchange import parse_all
@@ -48,7 +47,6 @@ def same(one: object, other: object) -> bool:
 
 
 def any_reply(chance: random.Random, depth: int = 0) -> bytes:
-    """Return a reply of any shape."""
     if depth < 4 and chance.random() < 0.4:
         items = [any_reply(chance, depth + 1) for _ in range(chance.randint(0, 4))]
         return b"*%d\r\n" % len(items) + b"".join(items)

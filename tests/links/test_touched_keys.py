@@ -39,8 +39,6 @@ PATIENCE = 20.0
 
 
 def crowd(clients: list[interlock.Client]) -> None:
-    """Read and write in turns, by the threads of several clients."""
-
     def take_turns(client: interlock.Client) -> None:
         both = client.read_write_lock("locks:crowd")
         for _ in range(TURNS):
@@ -117,7 +115,6 @@ def loaded(server: RedisServer) -> dict[str, str]:
 
 
 def keys_of(server: RedisServer, commands: list[list[str]]) -> list[list[str]]:
-    """Return the keys of each of *commands*, as the server tells them."""
     with server.client() as client, client.pipeline(transaction=False) as pipe:
         for words in commands:
             pipe.execute_command("COMMAND GETKEYS", *words)

@@ -22,14 +22,12 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def client(redis_url: str) -> Iterator[Client]:
-    """Give a client that renews often."""
     with renews_soon(interlock.connect(redis_url, lease=LEASE)) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def console(server: RedisServer) -> Iterator[str]:
-    """Give the URL of a console."""
     with console_of(server.url()) as url:
         yield url
 

@@ -35,7 +35,6 @@ def pictures(tmp_path: Path) -> Path:
 
 
 def violations(page: Page) -> list[str]:
-    """Return the violations that axe finds on *page*."""
     # By evaluate: the page's own policy allows no other script.
     page.evaluate(AXE.read_text())
     found = page.evaluate("axe.run()")

@@ -66,7 +66,6 @@ class Telemetry:
         return found
 
     def spans(self, name: str) -> list[ReadableSpan]:
-        """Return the ended spans of a name."""
         return [span for span in self.exporter.get_finished_spans() if span.name == name]
 
 

@@ -155,19 +155,16 @@ class Inside:
     """Counts who is inside."""
 
     def __init__(self) -> None:
-        """Begin with nobody."""
         self._lock = threading.Lock()
         self.now = self.most = self.entries = 0
 
     def enter(self) -> None:
-        """Go in."""
         with self._lock:
             self.now += 1
             self.entries += 1
             self.most = max(self.most, self.now)
 
     def leave(self) -> None:
-        """Go out."""
         with self._lock:
             self.now -= 1
 
@@ -181,7 +178,6 @@ class Block:
         self._generator: Any = _inside_async(lock) if self._awaits else _inside(lock)
 
     def enter(self) -> Any:
-        """Enter; return what the ``with`` statement gave."""
         return anext(self._generator) if self._awaits else next(self._generator)
 
     def leave(self) -> Any:
@@ -193,7 +189,6 @@ class Block:
         return self._generator.aclose() if self._awaits else self._generator.close()
 
     def fail(self, error: BaseException) -> Any:
-        """Leave by *error*."""
         return self._generator.athrow(error) if self._awaits else self._generator.throw(error)
 
 

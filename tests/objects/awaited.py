@@ -34,7 +34,6 @@ class Owner:
     """Somebody who holds locks: a thread or a task of its own."""
 
     def __init__(self, actor: Actor) -> None:
-        """Let *actor* make the calls."""
         self._actor = actor
 
     async def do(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -42,7 +41,6 @@ class Owner:
         return await asyncio.wrap_future(self._actor.start(call, *args, **kwargs))
 
     async def end(self) -> None:
-        """End the thread or task."""
         await asyncio.to_thread(self._actor.end)
 
 
@@ -54,7 +52,6 @@ class Face:
         self.module: Any = interlock.asyncio if self.is_async else interlock
 
     def owner(self) -> Owner:
-        """Return a new owner."""
         return Owner(TaskActor(asyncio.get_running_loop()) if self.is_async else ThreadActor())
 
     def enter(self, lock: Any) -> Any:
@@ -102,13 +99,11 @@ class Stage:
         return client
 
     def owner(self) -> Owner:
-        """Return a new owner."""
         owner = self.face.owner()
         self._owners.append(owner)
         return owner
 
     def lock(self, client: Any, name: str = "name", **options: Any) -> Any:
-        """Return *client*'s lock of the kind that is being tested."""
         return self.kind.make(client, name, **options)
 
     def left_behind(self) -> set[str]:
@@ -124,7 +119,6 @@ class Stage:
             await queued(*self._clients, count=count)
 
     async def close(self, client: Any) -> None:
-        """Close *client*."""
         await self.face.call(client.close)
 
     async def end(self) -> None:

@@ -20,7 +20,6 @@ from interlock._core.queue import places
 
 @pytest.fixture(scope="session")
 def whole_place(request: pytest.FixtureRequest) -> Iterator[Place]:
-    """Give the servers that ``--on`` names."""
     with PLACES[request.config.getoption("--on")]() as place:
         yield place
 
@@ -41,13 +40,11 @@ def seen(place: Place) -> Iterator[redis.Redis]:
 
 @pytest.fixture(params=parameters(*WORLDS))
 def world(request: pytest.FixtureRequest) -> World:
-    """Give each face on each driver."""
     return WORLDS[request.param]()
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
 def kind(request: pytest.FixtureRequest) -> Kind:
-    """Give each lock-like."""
     return request.param
 
 

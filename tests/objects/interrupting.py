@@ -38,7 +38,6 @@ class Points:
 
     @types.coroutine
     def run(self, coroutine: Coroutine[Any, Any, R]) -> Generator[Any, Any, R]:
-        """Return what *coroutine* returns."""
         outcome: Any = None
         error: BaseException | None = None
         while True:

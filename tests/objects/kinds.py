@@ -95,5 +95,4 @@ EXCLUSIVE = [kind for kind in KINDS if not kind.shared]
 
 
 def named(name: str) -> Kind:
-    """Return the kind *name*."""
     return next(kind for kind in KINDS if kind.name == name)

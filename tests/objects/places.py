@@ -33,7 +33,6 @@ class Place:
         self._nodes = [node for service in services for node in service]
 
     def empty(self) -> None:
-        """Remove all data."""
         for node in self._nodes:
             if _writes(node):
                 node.execute("FLUSHALL")

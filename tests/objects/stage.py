@@ -15,7 +15,6 @@ class Stage:
     """Makes clients, actors and objects, and takes them down at the end."""
 
     def __init__(self, world: World, place: Place, kind: Kind | None = None) -> None:
-        """Describe what is made."""
         self.world = world
         self.place = place
         self.kind = kind
@@ -24,7 +23,6 @@ class Stage:
         self._host = world.actor()
 
     def actor(self) -> Actor:
-        """Return a new actor."""
         actor = self.world.actor()
         self._actors.append(actor)
         return actor
@@ -59,7 +57,6 @@ class Stage:
         return {key for key in self.place.keys_left() if "token" not in key}
 
     def close(self, *clients: Any) -> None:
-        """Close clients."""
         for client in clients:
             self._host.do(client.close)
 

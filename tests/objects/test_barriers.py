@@ -25,19 +25,16 @@ class Parties:
     """Barriers of one name, each of a client of its own, and those who come to them."""
 
     def __init__(self, scene: Stage, parties: int, clients: int = 2, **options: Any) -> None:
-        """Begin with nobody."""
         self.scene = scene
         self.asks = scene.actor()
         self.clients = [scene.client(**options) for _ in range(clients)]
         self.barriers = [client.barrier(NAME, parties) for client in self.clients]
 
     def waiting(self) -> int:
-        """Return how many wait."""
         barrier = self.barriers[-1]
         return int(self.asks.do(lambda: barrier.n_waiting))
 
     def broken(self) -> bool:
-        """Return whether it is broken."""
         barrier = self.barriers[-1]
         return bool(self.asks.do(lambda: barrier.broken))
 

@@ -46,7 +46,6 @@ class Users:
         return [self.scene.client(url, **self.options) for url in urls]
 
     def condition(self, *clients: Any) -> Any:
-        """Return the condition of a new client."""
         made = clients or self.clients()
         return made[0].condition(self.kind.make(made, NAME), name=NEWS)
 

@@ -40,7 +40,6 @@ class Order:
 
 
 def function(scene: Stage, plain: Callable[..., Any]) -> Callable[..., Any]:
-    """Return *plain* as a function of the scene's face."""
     if scene.world.face is interlock:
         return plain
 
@@ -88,7 +87,6 @@ def test_it_decorates_methods_and_keeps_what_they_are_called(
         number = 5
 
         def _pay(self, order_id: int) -> set[str]:
-            """Pay."""
             return own_keys(seen)
 
         pay = client.locked("{self.number}:{order_id}")(function(scene, _pay))

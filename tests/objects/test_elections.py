@@ -31,7 +31,6 @@ SOON = 3
 
 
 def _candidate(scene: Stage, candidate: str | None = None, **options: Any) -> Any:
-    """Return the election, as a candidate of a client of its own sees it."""
     return scene.client(**options).election(NAME, candidate=candidate)
 
 

@@ -27,7 +27,6 @@ both = pytest.mark.parametrize("what", [*_MAKE])
 
 
 def _waiters(scene: Stage, made: list[Any], each: int = 2) -> list[Future[Any]]:
-    """Let so many wait at each of *made*."""
     waiting = [joins(scene, scene.actor(), gate.wait) for gate in made]
     waiting += [scene.actor().start(gate.wait) for _ in range(each - 1) for gate in made]
     scene.place.rests(NAME)

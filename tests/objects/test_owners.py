@@ -56,7 +56,6 @@ class Inside:
 
     @contextlib.contextmanager
     def one(self) -> Iterator[None]:
-        """Be inside."""
         self.over += self.now > 0
         self.now += 1
         try:
@@ -76,7 +75,6 @@ class Inside:
 
 @pytest.fixture
 def inside() -> Inside:
-    """Return a count of who is inside."""
     return Inside()
 
 
@@ -89,7 +87,6 @@ def outcome(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def in_thread(call: Callable[..., Any], *args: Any) -> Any:
-    """Make *call* in a thread of its own; return its outcome."""
     got: list[Any] = []
     thread = threading.Thread(target=lambda: got.append(outcome(call, *args)))
     thread.start()
@@ -98,7 +95,6 @@ def in_thread(call: Callable[..., Any], *args: Any) -> Any:
 
 
 def held(lock: Any) -> Generator[None]:
-    """Hold *lock* until the generator goes on."""
     with lock:
         yield
 

@@ -142,7 +142,6 @@ def test_several_are_taken_together_or_none(scene: Stage, permits: Permits) -> N
 
 
 def later_ones(*waiting: Any) -> list[Any]:
-    """Return those of *waiting* that have ended a while later."""
     time.sleep(0.2)
     return [each for each in waiting if each.done()]
 

@@ -29,7 +29,6 @@ from interlock import ClosedError
 
 
 def of_queues(wanted: Callable[[str], bool]) -> pytest.MarkDecorator:
-    """Return the mark of a test of the queues whose names are wanted."""
     chosen = [queue for queue in QUEUES if wanted(queue.name)]
     return pytest.mark.parametrize("queue", chosen, ids=lambda each: each.name)
 
@@ -73,7 +72,6 @@ class Line:
         self.turns.append(joins(self.scene, self.actors[-1], take, made, timeout, **more))
 
     def give(self, who: int) -> None:
-        """Let *who* give it to the next one."""
         self.actors[who].do(self.queue.give, self.made[who], self.turns[who].result(0))
 
     def passes(self, *who: int, within: float = PROMPT) -> None:
@@ -368,7 +366,6 @@ def test_a_newcomer_takes_no_free_fair_lock(scene: Stage) -> None:
 
 
 def _waiting_process(scene: Stage, queue: Queue) -> Child:
-    """Return another process that waits."""
     before = scene.place.asked()
     code = f"""
         client = interlock.connect(url)

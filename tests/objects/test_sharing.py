@@ -37,7 +37,6 @@ class Wire:
         return messages
 
     def hash(self) -> dict[str, str]:
-        """Return the hash."""
         return {key.decode(): value.decode() for key, value in self.redis.hgetall(NAME).items()}
 
 

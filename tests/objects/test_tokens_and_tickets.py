@@ -23,7 +23,6 @@ COUNTER = f"redisson_lock_token:{{{NAME}}}"
 
 
 def _token(owner: Actor, lock: Any) -> int:
-    """Acquire and release *lock* as *owner*; return the token."""
     token: int = held(owner, lock).token
     owner.do(lock.release)
     return token

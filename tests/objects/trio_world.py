@@ -56,7 +56,6 @@ class TrioTasks:
     sleep = staticmethod(trio.sleep)
 
     def __init__(self) -> None:
-        """Start the loop."""
         started: Future[tuple[trio.lowlevel.TrioToken, trio.Nursery]] = Future()
         self._stop = trio.Event()
 
@@ -70,10 +69,8 @@ class TrioTasks:
         self._token, self._nursery = started.result(GIVE_UP)
 
     def actor(self) -> Actor:
-        """Return a new task."""
         return _TrioActor(self._token, self._nursery)
 
     def end(self) -> None:
-        """Stop the loop."""
         self._token.run_sync_soon(self._stop.set)
         self._thread.join(GIVE_UP)

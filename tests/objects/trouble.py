@@ -18,7 +18,6 @@ class TroubledPlace(Place):
     """
 
     def __init__(self, nodes: Sequence[RedisServer], proxies: Sequence[FaultProxy]) -> None:
-        """Name the servers and the proxies before them."""
         super().__init__([proxy.url() for proxy in proxies], [[node] for node in nodes])
         self.direct = [node.url() for node in nodes]
         self._proxies = proxies
@@ -29,15 +28,12 @@ class TroubledPlace(Place):
             proxy.on_request(matcher, action)
 
     def fired(self) -> int:
-        """Return how many faults were made."""
         return sum(len(proxy.fired) for proxy in self._proxies)
 
     def asked_through(self) -> int:
-        """Return how many calls of scripts came through the proxies."""
         return sum(proxy.commands["EVALSHA"] for proxy in self._proxies)
 
     def lose_messages(self) -> None:
-        """Let no message reach anybody from here on."""
         for proxy in self._proxies:
             proxy.drop_messages = True
 
@@ -53,7 +49,6 @@ class TroubledPlace(Place):
                 node.execute("CONFIG", "SET", "maxmemory", 0)
 
     def clear(self) -> None:
-        """Let all requests pass from here on."""
         for proxy in self._proxies:
             proxy.clear_rules()
             proxy.clear_record()

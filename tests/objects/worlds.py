@@ -83,13 +83,9 @@ class World(Protocol):
     cancels: bool
     sleep: Callable[[float], Any]
 
-    def actor(self) -> Actor:
-        """Return a new actor."""
-        ...
+    def actor(self) -> Actor: ...
 
-    def end(self) -> None:
-        """End what all actors run in."""
-        ...
+    def end(self) -> None: ...
 
 
 class ThreadActor(Actor):
@@ -130,7 +126,6 @@ class Threads:
     sleep = staticmethod(time.sleep)
 
     def actor(self) -> Actor:
-        """Return a new thread."""
         return ThreadActor()
 
     def end(self) -> None:
@@ -138,7 +133,6 @@ class Threads:
 
 
 async def made(call: Callable[[], Any]) -> Any:
-    """Make *call*, and await what it returned if it can be awaited."""
     result = call()
     return await result if inspect.isawaitable(result) else result
 
@@ -157,7 +151,6 @@ class TaskActor(Actor):
         self._loop.call_soon_threadsafe(self._calls.put_nowait, call)
 
     def cancel(self) -> None:
-        """Cancel the call that the task makes now."""
         self._loop.call_soon_threadsafe(self._cancel)
 
     def _cancel(self) -> None:
@@ -211,11 +204,9 @@ class Tasks:
         self._thread.start()
 
     def actor(self) -> Actor:
-        """Return a new task."""
         return TaskActor(self._loop)
 
     def end(self) -> None:
-        """Stop the loop."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(GIVE_UP)
         self._loop.close()

@@ -26,19 +26,15 @@ class Recorder(observe.Observer):
         self.clients: list[observe.ClientView] = []
 
     def attached(self, client: observe.ClientView) -> None:
-        """Keep it."""
         self.clients.append(client)
 
     def detached(self, client: observe.ClientView) -> None:
-        """Forget it."""
         self.clients.remove(client)
 
     def of(self, kind: type[observe.Event]) -> list[observe.Event]:
-        """Return the events of one kind."""
         return [event for event in self.events if type(event) is kind]
 
     def keep(self, event: observe.Event) -> None:
-        """Keep it."""
         self.events.append(event)
 
     acquired = released = waiting = gave_up = lost = abandoned = keep  # type: ignore[assignment]
@@ -47,12 +43,10 @@ class Recorder(observe.Observer):
 
 
 def records(caplog: pytest.LogCaptureFixture, event: str) -> list[logging.LogRecord]:
-    """Return what was logged of one kind of event."""
     return [record for record in caplog.records if vars(record).get("event") == event]
 
 
 def logged(caplog: pytest.LogCaptureFixture, event: str) -> logging.LogRecord:
-    """Wait for the one record of *event*, and return it."""
     wait_until(lambda: bool(records(caplog, event)), 5, f"{event} is logged")
     (record,) = records(caplog, event)
     assert record.name == "interlock"
@@ -67,6 +61,5 @@ def recorder() -> Recorder:
 
 @pytest.fixture
 def client(redis_url: str) -> Iterator[Client]:
-    """Give a client that renews often, and finds waits and holds slow soon."""
     with interlock.connect(redis_url, slow_acquire=0.2, slow_hold=0.2) as client:
         yield renews_soon(client)

@@ -250,12 +250,10 @@ class Bad(observe.Observer):
         self.missed = 0
 
     def acquired(self, event: observe.Acquired) -> None:
-        """Do harm."""
         del event
         self.harm()
 
     def overflowed(self, event: observe.Overflowed) -> None:
-        """Count what it missed."""
         self.missed += event.count
 
 
@@ -293,7 +291,6 @@ class _Unready(observe.Observer):
 
     @property
     def acquired(self) -> Any:
-        """Raise."""
         raise LookupError("it is not set up yet")
 
 
@@ -338,7 +335,6 @@ def test_an_observer_that_hangs_misses_events(
 
 
 def in_thread(work: Callable[[], object]) -> threading.Thread:
-    """Start a thread that does *work*."""
     thread = threading.Thread(target=work)
     thread.start()
     return thread

@@ -239,7 +239,6 @@ def test_waiters_are_told_with_and_without_a_queue(
 
 
 def _detail(hold: Hold) -> str:
-    """Return why *hold* was lost, as its holder is told."""
     with pytest.raises(HoldLostError) as told:
         hold.ensure()
     return told.value.detail or ""

@@ -33,7 +33,6 @@ sys.stdin.read()
 
 
 def described(url: str, name: str = "stuck") -> LockInfo:
-    """Return what is known of a lock that somebody holds."""
     with Reader(*open_url(url, Options())) as reader:
         info = reader.describe(name)
     assert info is not None
@@ -41,7 +40,6 @@ def described(url: str, name: str = "stuck") -> LockInfo:
 
 
 def card_tells(url: str, name: str) -> bool:
-    """Return whether a card tells of the hold of *name*."""
     return described(url, name).held_for is not None
 
 

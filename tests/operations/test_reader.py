@@ -28,7 +28,6 @@ JAVA = "00000000-0000-0000-0000-00000000cafe"
 
 
 def by_name(client: Client, pattern: str = "*") -> dict[str, LockInfo]:
-    """Return what is listed, by name."""
     return {info.name: info for info in client.locks(pattern)}
 
 

@@ -23,17 +23,14 @@ class Bed(Stage):
         self.servers = servers
 
     def stop(self, *which: int) -> None:
-        """Pause the replicas of these numbers."""
         for number in which:
             self.servers.replicas[number].pause()
 
     def resume(self) -> None:
-        """Have all replicas go on."""
         for replica in self.servers.replicas:
             replica.resume()
 
     async def end(self) -> None:
-        """Close all, and have everything as it was."""
         self.resume()
         await super().end()
         self.redis.close()

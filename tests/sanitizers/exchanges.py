@@ -31,7 +31,6 @@ class StruckError(Exception):
 
 
 def load(path: str) -> Any:
-    """Return the module in the file *path*."""
     loader = importlib.machinery.ExtensionFileLoader("_exchange", path)
     spec = importlib.util.spec_from_file_location("_exchange", path, loader=loader)
     assert spec is not None
@@ -85,7 +84,6 @@ def written(data: object) -> bytes:
 
 
 def packing(module: Any, chance: random.Random) -> None:
-    """Pack texts and numbers of all lengths."""
     for length in range(50):
         parts = [
             chance.choice(("", "x" * length, "\u4e2d", -length, 10**length)) for _ in range(length)
@@ -117,7 +115,6 @@ def kept(module: Any) -> None:
 
 
 def reply(chance: random.Random, depth: int = 0) -> bytes:
-    """Return a reply of any shape."""
     kind = chance.randint(0, 5 if depth < 3 else 4)
     if kind == 5:
         items = [reply(chance, depth + 1) for _ in range(chance.randint(0, 4))]
@@ -186,7 +183,6 @@ def struck(module: Any, chance: random.Random) -> None:
 
 
 def main() -> int:
-    """Exchange, and compare."""
     module, count, seed = load(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4 * FROM, limit[1]), limit[1]))

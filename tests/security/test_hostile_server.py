@@ -24,8 +24,6 @@ PATIENCE = 8.0
 
 
 def answering(reply: bytes) -> Callable[[socket.socket], None]:
-    """Return what answers whatever comes by *reply*."""
-
     def serve(sock: socket.socket) -> None:
         while sock.recv(65536):
             sock.sendall(reply)

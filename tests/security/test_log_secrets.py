@@ -29,7 +29,6 @@ EXPECTED = {
 
 
 def events(caplog: pytest.LogCaptureFixture) -> set[str]:
-    """Return the events of the records until now."""
     return {str(vars(record).get("event")) for record in caplog.records}
 
 

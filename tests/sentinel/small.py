@@ -47,8 +47,6 @@ def sentinel_of(
 
 
 def knows(sentinel: RedisServer, username: str | None = None, password: str | None = None) -> None:
-    """Wait until *sentinel* takes its primary for one that is up."""
-
     def is_up() -> bool:
         with sentinel.client(0, username, password) as client:
             reply = client.execute_command("SENTINEL", "MASTER", SERVICE)

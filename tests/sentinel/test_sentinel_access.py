@@ -30,7 +30,6 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "topologies.md"
 
 
 def rule(user: str) -> str:
-    """Return the rights that the document gives *user*."""
     found = re.search(rf"^user {user} (.*)$", DOCUMENT.read_text(), re.MULTILINE)
     assert found is not None
     return found[1]

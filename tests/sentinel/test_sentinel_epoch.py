@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 
 def servers_at(url: str) -> SentinelEndpoint:
-    """Return the servers that *url* means."""
     servers, _ = open_url(url, Options())
     assert isinstance(servers, SentinelEndpoint)
     return servers

@@ -50,7 +50,6 @@ def server_url(
     scheme: str = "redis",
     **query: str,
 ) -> str:
-    """Return the URL of the loopback server at *port*."""
     url = f"{scheme}://{credentials(username, password)}{LOOPBACK}:{port}/{db}"
     return f"{url}?{urlencode(query)}" if query else url
 

@@ -94,7 +94,6 @@ def main_version() -> str:
 
 
 def main_binary() -> Path:
-    """Return the binary of `main_version`."""
     return binaries()[main_version()]
 
 

@@ -25,6 +25,5 @@ def own_keys(server: redis.Redis) -> set[str]:
 
 
 def waited_channels(server: redis.Redis) -> list[str]:
-    """Return the channels that waiters listen to on *server*."""
     untyped: Any = server
     return [channel.decode() for channel in untyped.pubsub_channels()]

@@ -97,16 +97,13 @@ class Child:
         return line.decode().rstrip()
 
     def tell(self, line: str = "") -> None:
-        """Write a line to its standard input."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{line}\n".encode())
 
     def signal(self, number: signal.Signals) -> None:
-        """Send it a signal."""
         self._process.send_signal(number)
 
     def kill(self) -> None:
-        """End it by SIGKILL."""
         self._process.kill()
         self._process.wait(10)
 

@@ -81,7 +81,6 @@ class ClusterServers:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Stop all nodes."""
         self._stack.__exit__(*cast("Any", error))
 
     def url(self, username: str | None = None, password: str | None = None, *, db: int = 0) -> str:
@@ -117,7 +116,6 @@ class ClusterServers:
         return self.wait_for_promotion(old, slot)
 
     def _replicas(self, primary: RedisServer) -> list[RedisServer]:
-        """Return the replicas of *primary* that are connected to it."""
         found = {node: cast("list[Any]", node.execute("ROLE")) for node in self.nodes}
         return [
             node

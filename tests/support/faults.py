@@ -130,7 +130,6 @@ class Script:
         self._rules.append((matcher, action))
 
     def clear_rules(self) -> None:
-        """Let all requests pass from here on."""
         self._rules.clear()
 
     def clear_record(self) -> None:

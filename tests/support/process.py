@@ -81,7 +81,6 @@ class ServerProcess:
 
     @property
     def pid(self) -> int:
-        """The process id of the server."""
         return self._server.pid
 
     @property
@@ -113,7 +112,6 @@ class ServerProcess:
         return False
 
     def log_tail(self, lines: int = 15) -> str:
-        """Return the last *lines* that this run has written."""
         with self._log.open("rb") as log:
             log.seek(self._log_start)
             text = log.read().decode(errors="replace")
@@ -127,7 +125,6 @@ class ServerProcess:
         os.waitpid(self.pid, os.WUNTRACED)
 
     def resume(self) -> None:
-        """Continue a paused server (SIGCONT)."""
         self._server.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:

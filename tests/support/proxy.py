@@ -83,7 +83,6 @@ class FaultProxy(Script):
         self._errors: list[BaseException] = []
 
     def __enter__(self) -> Self:
-        """Start listening."""
         self._thread.start()
         try:
             self._call(self._listen())
@@ -107,7 +106,6 @@ class FaultProxy(Script):
             raise BaseExceptionGroup("connections that the proxy could not relay", self._errors)
 
     def url(self, db: int = 0, username: str | None = None, password: str | None = None) -> str:
-        """Return the URL that leads through the proxy."""
         return server_url(self.port, db, username, password)
 
     def disconnect(self) -> None:

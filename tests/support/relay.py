@@ -200,7 +200,6 @@ class Relay:
         return word if word in _MESSAGES or _SUBSCRIPTION.fullmatch(word) else None
 
     def _answered_by(self, frame: bytes, pushed: bytes | None) -> _Pending | None:
-        """Return the request that *frame* answers, if any."""
         if not self._pending or (pushed is not None and pushed != self._pending[0].name):
             return None
         first = self._pending[0]

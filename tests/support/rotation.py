@@ -36,13 +36,11 @@ class Rotation:
         return int(stats.get("cmdstat_auth", {"calls": 0})["calls"])
 
     def connections(self) -> set[str]:
-        """Return the numbers of the connections that the user has now."""
         client: Any = self.server.client()
         found = client.client_list()
         return {each["id"] for each in found if each["user"] == "app"}
 
     def get_credentials(self) -> tuple[str, str, float]:
-        """Return the credentials of now."""
         self.asked += 1
         return "app", self.password, self.every
 

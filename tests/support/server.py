@@ -79,7 +79,6 @@ class RedisServer:
         self._process: ServerProcess | None = None
 
     def __enter__(self) -> Self:
-        """Start the server."""
         self.start()
         return self
 
@@ -303,6 +302,5 @@ class RedisServer:
 
 
 def _quoted(value: str | Path) -> str:
-    """Return *value* as one argument of a directive."""
     escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

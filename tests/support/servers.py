@@ -75,7 +75,6 @@ class ReplicatedServers:
         self.replicas: list[RedisServer]
 
     def __enter__(self) -> Self:
-        """Start all servers."""
         with contextlib.ExitStack() as stack:
             self.primary = stack.enter_context(self._server(None))
             self.replicas = [
@@ -87,12 +86,10 @@ class ReplicatedServers:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Stop all servers."""
         self._stack.__exit__(*cast("Any", error))
 
     @property
     def servers(self) -> list[RedisServer]:
-        """All that hold data."""
         return [self.primary, *self.replicas]
 
     def _assemble(self, stack: contextlib.ExitStack) -> None:
@@ -133,7 +130,6 @@ class SentinelServers(ReplicatedServers):
         self.sentinels: list[RedisServer]
 
     def url(self, db: int = 0) -> str:
-        """Return the URL that names all Sentinels."""
         hosts = ",".join(f"{LOOPBACK}:{sentinel.port}" for sentinel in self.sentinels)
         return f"redis+sentinel://{hosts}/{self.service}/{db}"
 

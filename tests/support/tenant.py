@@ -32,7 +32,6 @@ def admit(nodes: Iterable[RedisServer]) -> None:
 
 
 def refusals(nodes: Iterable[RedisServer]) -> list[dict[str, Any]]:
-    """Return what *nodes* have refused to anybody."""
     logs: list[Any] = [node.execute("ACL", "LOG") for node in nodes]
     return [
         {name.decode(): value for name, value in zip(entry[::2], entry[1::2], strict=True)}

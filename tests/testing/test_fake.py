@@ -59,7 +59,6 @@ def test_each_fake_is_empty_and_takes_options() -> None:
 
 
 def serving() -> list[str]:
-    """Return the threads of fake servers."""
     return [thread.name for thread in threading.enumerate() if thread.name == "interlock-fake"]
 
 

@@ -228,7 +228,6 @@ def alike(expected: object, found: object) -> bool:
 
 @pytest.fixture(scope="module")
 def reference() -> Iterator[redis.Redis]:
-    """Give a client of the reference server."""
     with RedisServer(binaries()["redis-7.0"]) as server, server.client() as client:
         yield client
 

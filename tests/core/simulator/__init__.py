@@ -83,7 +83,6 @@ class Simulator:
         self._plan_next()
 
     def client(self, options: Options) -> Client:
-        """Return a new client."""
         number = len(self.clients)
         name = string.ascii_lowercase[number]
         client = Client(self, name, f"{number + 1:08x}", options)
@@ -159,24 +158,20 @@ class Simulator:
         return self.timeline.now
 
     def story(self) -> str:
-        """Return the seed, and what happened last."""
         latest = list(self.timeline.trace)[-SHOWN:]
         return "\n".join(
             [f"seed {self.seed}, {self.schedule}, at {self.now:.4f} s:", *map(str, latest)]
         )
 
     def fail(self, what: str) -> NoReturn:
-        """Raise that *what* happened, which must not."""
         raise InvariantError(f"{what}\n{self.story()}")
 
     # Faults.
 
     def disturbed(self) -> None:
-        """Note that a fault is at work."""
         self.disturbed_at = self.now
 
     def fault_at(self, who: str, number: int) -> Fault | None:
-        """Return what befalls effect *number* of *who*."""
         if self.healed:
             return None
         fault = self.schedule.at_effect(who, number, self.random)

@@ -73,7 +73,6 @@ class Client:
         return f"<client {self.name}{' crashed' if self.crashed else ''}>"
 
     def spawn(self, program: Program) -> Process:
-        """Start *program* as a process of this client."""
         process = Process(self, program, f"{self.name}.{len(self.processes) + 1}")
         self.processes.append(process)
         return process
@@ -89,7 +88,6 @@ class Client:
 
     @property
     def paused(self) -> bool:
-        """Whether it stands still."""
         return self.now < self._paused_until
 
     def paused_since(self, began: float) -> bool:
@@ -101,7 +99,6 @@ class Client:
         return self.missed and self.network.broken.issuperset(self.senders())
 
     def note(self, who: str, what: object) -> None:
-        """Remember for the trace that *who* did *what*."""
         self.timeline.note(who, what)
 
     # What can happen to it.
@@ -140,7 +137,6 @@ class Client:
         self.timeline.at(when, act)
 
     def after(self, seconds: float, action: Action) -> None:
-        """Do *action* in *seconds*."""
         self.at(self.now + seconds, action)
 
     # The upkeep: what `interlock._drivers.background.upkeep` does in threads, with one lane.
@@ -213,11 +209,9 @@ class SimulatedListener(Listener):
 
     @property
     def listens(self) -> bool:
-        """Whether it has a connection."""
         return self._connection is not None
 
     def node_of(self, line: Line) -> object:
-        """Return the node that serves *line*."""
         del line
         return self.node
 
@@ -237,7 +231,6 @@ class SimulatedListener(Listener):
             self._connection.cut()
 
     def close(self) -> None:
-        """Vanish."""
         if self._connection is not None:
             self._client.network.forget(self._connection)
 
@@ -263,7 +256,6 @@ class SimulatedListener(Listener):
         self._client.after(FIRST_PAUSE, self._connect)
 
     def take(self, kind: bytes, channel: str, payload: Any) -> None:
-        """Take a message."""
         self._take(kind, channel, payload)
 
 
@@ -277,7 +269,6 @@ class Connection:
         self._arrived: deque[tuple[bytes, str, Any]] = deque()
 
     def send(self, command: str, *channels: str) -> None:
-        """Send *command*."""
         network = self._client.network
         self._sent_at = max(self._sent_at, self._client.now + network.latency())
 

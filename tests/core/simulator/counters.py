@@ -75,12 +75,10 @@ class Ledger(Watcher):
         self._waits_since = dict[Hold, float]()
 
     def values(self, dump: Dump) -> Values:
-        """Return what its keys have."""
         found: list[Any] = [dump[key].value if key in dump else None for key in self.lasting]
         return tuple(None if each is None else each.decode() for each in found)
 
     def ran(self, call: Eval[object], before: Dump, after: Dump) -> None:
-        """Look whether *call* counted once."""
         kind, _, verb = call.script.name.partition("_")
         if kind != self._kind:
             return
@@ -115,7 +113,6 @@ class Ledger(Watcher):
         self._waits_since = waiting
 
     def passed(self, began: float) -> None:
-        """Look whether a wait that *began* then may have ended."""
         if self.open_at < began:
             self.world.fail(f"a wait ended, and it was open {self.world.now - self.open_at} s ago")
 
@@ -132,7 +129,6 @@ class Ledger(Watcher):
             self.world.fail(f"{free} permits are free of {self.total}")
 
     def remember(self) -> Callable[[], None]:
-        """Return what makes all here as it is now."""
         counted, taken = self.counted.copy(), self.taken.copy()
 
         def restore() -> None:
@@ -273,7 +269,6 @@ def set_event(world: Simulator) -> None:
 def _use_gate(
     me: Process, gate: Gate[Any], changes: tuple[tuple[Callable[[], Any], ...], ...], ledger: Ledger
 ) -> Generator[Any, Any, None]:
-    """Make some of the *changes*, or wait at *gate* for a while."""
     if me.random.random() < 0.5:
         for change in me.random.choice(changes):
             yield from me.perform(change())

@@ -122,7 +122,6 @@ class Judge:
     # Each script.
 
     def ran(self, call: Eval[object], before: Dump, after: Dump, reply: object) -> None:
-        """Look at what *call* did."""
         name, lock = call.script.name, self._world.locks.get(call.keys[0])
         if isinstance(reply, Exception):
             return
@@ -293,7 +292,6 @@ class Judge:
     # Each step.
 
     def after_step(self) -> None:
-        """Look at everything."""
         dump, self._known = self._world.network.view(), None
         if dump is not self._checked:
             self._server(dump)
@@ -468,13 +466,11 @@ class Judge:
             world.fail(f"for {world.now - began:.3f} s: {text}")
 
     def lasts_no_more(self, what: object) -> None:
-        """Note that *what* is not seen now."""
         self._since.pop(what, None)
 
     # The end.
 
     def at_rest(self) -> None:
-        """Look whether anything is left."""
         world, dump = self._world, self._world.network.view()
         if world.schedule.benign and self.moved != self.woken:
             world.fail(f"{self.moved} were notified, and {self.woken} woke")
@@ -505,17 +501,14 @@ class Judge:
 
 
 def client_of(holder: str) -> str:
-    """Return the client of *holder*."""
     return holder.partition(":")[0]
 
 
 def writes(holder: str) -> bool:
-    """Return whether *holder* has the write side of a lock."""
     return holder.endswith(WRITES)
 
 
 def holders(lock: Lock, dump: Dump) -> list[str]:
-    """Return who holds *lock*."""
     found = dump.holders.get(lock.key)
     if found is None:
         found = dump.holders[lock.key] = _holders(lock, dump)

@@ -37,7 +37,6 @@ class Meetings(Watcher):
         self._forgets = bool(FORGETS & set(world.schedule.rates))
 
     def ran(self, call: Eval[object], before: Dump, after: Dump) -> None:
-        """Look at what *call* did at a barrier."""
         waiting, notes = call.keys[:2] if len(call.keys) > 1 else ("", "")
         if not notes:
             return
@@ -69,7 +68,6 @@ class Meetings(Watcher):
         self.ended.update(came)
 
     def met(self, party: str, index: int) -> None:
-        """Look whether *party*, which was told *index*, has ended so."""
         if not self._forgets and self.ended.get(party) != index:
             self.world.fail(f"{party} was told {index}, and ended with {self.ended.get(party)}")
 
@@ -86,7 +84,6 @@ class Meetings(Watcher):
 
 
 def meet(world: Simulator) -> None:
-    """Let random parties meet in *world*."""
     random, benign = world.random, world.schedule.benign
     meetings = world.judge.watcher = Meetings(world)
 

@@ -74,7 +74,6 @@ class Exchange:
         self.arriving: float | None = None
 
     def send(self, timeout: float, fault: Fault | None) -> None:
-        """Send it; answer within *timeout*."""
         timeline, network = self._network.timeline, self._network
         kind = fault.kind if fault is not None else None
         seconds = fault.seconds if fault is not None else 0.0
@@ -167,7 +166,6 @@ class Network:
 
     @property
     def unreachable(self) -> bool:
-        """Whether nothing gets through."""
         return self.timeline.now < self._down_until
 
     def latency(self) -> float:
@@ -236,7 +234,6 @@ class Network:
         self.drop_subscribers()
 
     def remove(self, *keys: str) -> None:
-        """Remove *keys*, as an operator does."""
         self.timeline.note("server", f"is told by an operator to remove {keys}")
         self.server.remove(*keys)
 
@@ -248,11 +245,9 @@ class Network:
             subscriber.cut()
 
     def subscribe(self, channel: str, subscriber: Connection) -> None:
-        """Send messages of *channel* to *subscriber*."""
         self._subscribed.setdefault(channel, {})[subscriber] = None
 
     def unsubscribe(self, channel: str, subscriber: Connection) -> None:
-        """Send it no more of them."""
         several = self._subscribed.get(channel, {})
         several.pop(subscriber, None)
         if not several:
@@ -264,7 +259,6 @@ class Network:
             self.unsubscribe(channel, subscriber)
 
     def channels(self) -> list[str]:
-        """Return the channels that somebody subscribes to."""
         return list(self._subscribed)
 
     def _listeners(self, channel: bytes) -> int:

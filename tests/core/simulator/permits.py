@@ -122,7 +122,6 @@ class Sharing(Watcher):
     # Each script.
 
     def ran(self, call: Eval[object], before: Dump, after: Dump) -> None:
-        """Look at what *call* did."""
         kind, _, verb = call.script.name.rpartition("_")
         if kind not in ("limited", "leased"):
             return
@@ -228,7 +227,6 @@ class Sharing(Watcher):
             judge.lasts_no_more("free permits")
 
     def at_rest(self, dump: Dump) -> None:
-        """Look whether somebody has permits, or waits for them."""
         if left := [*self._inside(dump), *self._standing(dump)]:
             self.world.fail(f"{left} are left")
 

@@ -73,7 +73,6 @@ class Process:
         return hold
 
     def release(self, lock: Lock) -> Op[None]:
-        """Release *lock* once."""
         yield from self.perform(held_by(lock, self.owner).release())
 
     def extend(self, lock: Lock, lease: float) -> Op[None]:
@@ -111,11 +110,9 @@ class Process:
         return notified
 
     def notify(self, condition: Condition, count: int) -> Op[None]:
-        """Notify *count* waiters of *condition*."""
         yield from self.perform(Notify(condition, self.owner, count))
 
     def sleep(self, seconds: float) -> Op[None]:
-        """Let *seconds* pass."""
         yield from Wait(None, self.client.clock() + seconds)
 
     def holds(self, lock: Lock) -> bool:

@@ -115,7 +115,6 @@ def delay_request(seconds: float) -> Fault:
 
 
 def delay_reply(seconds: float) -> Fault:
-    """Delay the reply by *seconds*."""
     return Fault("delay reply", seconds=seconds)
 
 
@@ -144,7 +143,6 @@ class Schedule:
         return not (self.effects or self.rates)
 
     def at_effect(self, process: str, number: int, random: Random) -> Fault | None:
-        """Return what befalls effect *number* of *process*."""
         planned = self.effects.get((process, number)) if self.effects else None
         if planned is not None or not self.rates:
             return planned

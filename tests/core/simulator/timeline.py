@@ -69,7 +69,6 @@ class Timeline:
         heappush(self._agenda, (max(when, self.now), next(self._order), action))
 
     def after(self, seconds: float, action: Action) -> None:
-        """Do *action* in *seconds*."""
         # Nothing is due before it is asked for.
         heappush(self._agenda, (self.now + seconds, next(self._order), action))
 
@@ -99,7 +98,6 @@ class Clock:
         self._rate = 1 + drift
 
     def __call__(self) -> float:
-        """Return what it shows."""
         return self._offset + self._timeline.now * self._rate
 
     def when(self, shown: float) -> float:

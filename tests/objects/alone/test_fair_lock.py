@@ -48,12 +48,10 @@ class Places:
 
     @property
     def holders(self) -> dict[str, int]:
-        """The hash."""
         return {k.decode(): int(v) for k, v in self.redis.hgetall(LOCK).items()}
 
     @property
     def waiting(self) -> list[str]:
-        """The list."""
         return [holder.decode() for holder in self.redis.lrange(QUEUE, 0, -1)]
 
     @property
@@ -67,7 +65,6 @@ class Places:
         return {holder.decode(): score / 1000 - now for holder, score in scores}
 
     def set_left(self, **seconds: float) -> None:
-        """Make deadlines *seconds* from now."""
         clock, micros = self.redis.time()
         now = clock + micros / 1e6
         self.redis.zadd(TIMEOUTS, {holder: int((now + s) * 1000) for holder, s in seconds.items()})
@@ -112,7 +109,6 @@ time.time, time.time_ns = lambda: true_time() + SKEW, lambda: true_ns() + int(SK
 
 @pytest.fixture
 def places(redis_client: redis.Redis) -> Places:
-    """Give the queue as it is on the wire."""
     return Places(redis_client)
 
 

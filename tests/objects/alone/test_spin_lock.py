@@ -25,7 +25,6 @@ class Noted:
         self._pauses = pauses
 
     def pauses(self, random: Callable[[], float]) -> Iterator[float]:
-        """Return the pauses, and end."""
         self.waits += 1
         for pause in self._pauses:
             self.given += 1

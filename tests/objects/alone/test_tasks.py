@@ -29,7 +29,6 @@ async def client(redis_url: str) -> AsyncIterator[Client]:
 
 @pytest.fixture
 async def other(redis_url: str) -> AsyncIterator[Client]:
-    """Give another client, as another process would have one."""
     async with interlock.asyncio.connect(redis_url) as client:
         yield client
 

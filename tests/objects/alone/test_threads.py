@@ -26,14 +26,12 @@ AT_ONCE = 20.0
 
 @pytest.fixture
 def client(redis_url: str) -> Iterator[Client]:
-    """Give a client with short leases."""
     with interlock.connect(redis_url, lease=LEASE) as client:
         yield client
 
 
 @pytest.fixture
 def other(redis_url: str) -> Iterator[Client]:
-    """Give another client, as another process would have one."""
     with interlock.connect(redis_url) as client:
         yield client
 

@@ -39,7 +39,6 @@ class ZSet(dict[bytes, float]):
     """Scores by member."""
 
     def ranked(self) -> list[tuple[float, bytes]]:
-        """Return all members with their scores, the lowest first."""
         return sorted((score, member) for member, score in self.items())
 
 
@@ -140,7 +139,6 @@ class Keyspace:
             del self._entries[key]
 
     def remove(self, key: bytes) -> bool:
-        """Remove *key*; tell whether it was there."""
         return self.entry(key) is not None and bool(self._entries.pop(key))
 
     def items(self) -> Iterator[tuple[bytes, Entry]]:
@@ -179,5 +177,4 @@ def format_score(score: float) -> bytes:
 
 
 def pairs(items: Args) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the items two by two."""
     return zip(items[::2], items[1::2], strict=True)

@@ -116,7 +116,6 @@ class RedisModel:
         return self._lua.run(chunk, [_encode(key) for key in keys], [_encode(arg) for arg in args])
 
     def remove(self, *keys: str) -> int:
-        """Remove *keys*, as DEL does; return how many there were."""
         self._tick()
         return sum(self._keyspace.remove(key.encode()) for key in keys)
 
