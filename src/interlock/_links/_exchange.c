@@ -12,7 +12,8 @@ Rules:
 * poll() waits, for what is left of the time: a signal does not prolong it.
 * `parse_all` reads any replies of RESP2, and keeps nothing between two calls. So threads, signal
   handlers and finalizers may call it at any time.
-* Threads share nothing here. References are borrowed only from arguments that cannot change: bytes, texts, numbers, tuples.
+* Threads share nothing here. References are borrowed only from arguments that cannot change: bytes,
+  texts, numbers, tuples.
 * The errors are those of `ask_in_python` in exchange.py. Signals are handled as PEP 475 says.
 * `ask` reads the replies that locks get nearly always: nil, a number, or a list without an error.
   They must be whole and alone. Of all others it returns the bytes, for the parser, and of what comes
@@ -98,8 +99,11 @@ transfer(int fd, const char *data, Py_ssize_t size, char *reply, double seconds)
             if (done < 0)
                 break;
         }
-        if (done >= 0 && (done = wait_for(fd, POLLIN, deadline)) == 0)
+        if (done >= 0 && (done = wait_for(fd, POLLIN, deadline)) == 0) {
             done = recv(fd, reply, CHUNK, MSG_DONTWAIT);
+            if (done < 0 && errno == EAGAIN)
+                errno = EINTR; /* poll() was wrong, as it may be: wait again */
+        }
         problem = errno;
         Py_END_ALLOW_THREADS
         if (done >= 0)
