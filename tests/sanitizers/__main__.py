@@ -1,13 +1,16 @@
 """The part in C under ASan and UBSan: `python -m tests.sanitizers`.
 
-It compiles `_exchange.c` and `faults.c` with gcc. EINTR, EAGAIN and short reads and writes come at
-random in a quarter of the calls each. Every reply must be what was sent, and the sanitizers silent.
+It compiles `_exchange.c` and `faults.c` with gcc. First the tests of that part run with it. Then
+EINTR, EAGAIN and short reads and writes come at random in a quarter of the calls each. Every reply
+must be what was sent, and the sanitizers silent.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -17,7 +20,9 @@ from pathlib import Path
 from tests.support.again import again
 
 HERE = Path(__file__).parent
-SOURCE = HERE.parents[1] / "src" / "interlock" / "_links" / "_exchange.c"
+ROOT = HERE.parents[1]
+SOURCE = ROOT / "src" / "interlock" / "_links" / "_exchange.c"
+TESTS = ("tests/links/test_exchange.py", "tests/links/test_resp.py")
 SANITIZE = "-fsanitize=address,undefined"
 COMMON = ("gcc", "-g", "-O1", "-fno-omit-frame-pointer", "-shared", "-fPIC", "-Wall", "-Wextra")
 FROM = "500"
@@ -25,10 +30,13 @@ SHORT, LONG = 400, 20_000
 
 
 def build(directory: Path) -> tuple[Path, Path]:
-    """Compile the module with the sanitizers, and the faults; return both files."""
-    module, faults = directory / "_exchange.so", directory / "faults.so"
+    """Compile the module with the sanitizers into a copy of the package, and the faults."""
+    package, faults = directory / "interlock", directory / "faults.so"
+    shutil.copytree(ROOT / "src" / "interlock", package, ignore=shutil.ignore_patterns("*.so"))
+    module = package / "_links" / "_exchange.abi3.so"
+    digest = hashlib.sha1(SOURCE.read_bytes(), usedforsecurity=False).hexdigest()
     include = f"-I{sysconfig.get_path('include')}"
-    strict = (SANITIZE, "-fno-sanitize-recover=all", include)
+    strict = (SANITIZE, "-fno-sanitize-recover=all", f'-DSOURCE="{digest}"', include)
     subprocess.run([*COMMON, *strict, "-o", module, SOURCE], check=True)
     subprocess.run([*COMMON, "-o", faults, HERE / "faults.c", "-ldl"], check=True)
     return module, faults
@@ -47,7 +55,7 @@ def runtime() -> str:
 
 
 def main() -> int:
-    """Run the exchanges, with and without faults; return 1 if anything went wrong."""
+    """Run the tests, and exchanges with and without faults; return 1 if anything went wrong."""
     parser = argparse.ArgumentParser(prog="tests.sanitizers", description=__doc__)
     parser.add_argument("--short", action="store_true", help=f"{SHORT} exchanges of each kind")
     parser.add_argument("--exchanges", type=int, default=LONG)
@@ -56,18 +64,22 @@ def main() -> int:
     count = SHORT if options.short else options.exchanges
     with tempfile.TemporaryDirectory() as directory:
         module, faults = build(Path(directory))
+        environ = {
+            **os.environ,
+            "LD_PRELOAD": runtime(),
+            # The interpreter itself leaks at exit, and its small objects hide from ASan.
+            "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:exitcode=86",
+            "UBSAN_OPTIONS": "print_stacktrace=1:exitcode=86",
+            "PYTHONMALLOC": "malloc",
+            "PYTHONPATH": directory,
+            "INTERLOCK_FAULTS_FROM": FROM,
+        }
+        pytest = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "", *TESTS]
+        if subprocess.run(pytest, env=environ, cwd=ROOT, check=False).returncode:
+            return 1
         for seed in range(options.seeds + 1):
-            environ = {
-                **os.environ,
-                "LD_PRELOAD": runtime() if seed == 0 else f"{runtime()}:{faults}",
-                # The interpreter itself leaks at exit, and its small objects hide from ASan.
-                "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:exitcode=86",
-                "UBSAN_OPTIONS": "print_stacktrace=1:exitcode=86",
-                "PYTHONMALLOC": "malloc",
-                "INTERLOCK_FAULTS_FROM": FROM,
-            }
             if seed:
-                environ["INTERLOCK_FAULTS"] = str(seed)
+                environ |= {"LD_PRELOAD": f"{runtime()}:{faults}", "INTERLOCK_FAULTS": str(seed)}
             command = [sys.executable, HERE / "exchanges.py", module, str(count), str(seed)]
             done = subprocess.run(command, env=environ, check=False)
             if done.returncode:
