@@ -1,8 +1,9 @@
-"""What Java did, on file: for each sequence and name, and for field names, a line per record."""
+"""What Java did, on file: for each sequence, and for field names, a line per record."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 DIRECTORY = Path(__file__).parent / "fixtures"
 FIELDS = DIRECTORY / "highwayhash.jsonl"
 """Field names of string values in a group lock, through StringCodec (UTF-8)."""
+LENGTHS = (*range(4, 37, 3), 47, 48, 49, 63, 64, 65, 80, 95, 96, 97, 127, 128)
 HASHED = [
     *("", "a", "ab", "abc", "1", "42", "order:1", "order:2", "stock/42", "account 7", "aaa"),
     *(
@@ -29,29 +31,25 @@ HASHED = [
         "A" * 255,
         "x" * 1000,
     ),
-    *(
-        ("0123456789abcdefghijklmnopqrstuvwxyz" * 4)[:length]
-        for length in (
-            *range(4, 37, 3),
-            *range(47, 50),
-            *range(63, 66),
-            80,
-            *range(95, 98),
-            127,
-            128,
-        )
-    ),
+    *(("0123456789abcdefghijklmnopqrstuvwxyz" * 4)[:length] for length in LENGTHS),
 ]
 """Values of group locks: every length around the hash's 32-byte packets, and text of all kinds."""
 
 
-def path(sequence: str, name: str) -> Path:
-    """Return the file of *sequence* played under *name*."""
-    return DIRECTORY / f"{sequence}.{NAMES.index(name)}.jsonl"
+def path(sequence: str) -> Path:
+    """Return the file of *sequence*, played under the name without braces."""
+    return DIRECTORY / f"{sequence}.jsonl"
 
 
-def read(file: Path) -> list[Any]:
-    return [json.loads(line) for line in file.read_text().splitlines()]
+def read(file: Path, name: str = "") -> list[Any]:
+    """Return the records on *file*, as they are under *name*.
+
+    Redisson adds braces to a name that has none; to the channel of a latch it always adds them.
+    """
+    text, (plain, braced) = file.read_text(), NAMES
+    if name == braced:
+        text = re.sub(rf"(?<!latch__channel__)\{{{plain}\}}", plain, text).replace(plain, braced)
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def write(file: Path, records: Iterable[Any]) -> None:

@@ -54,7 +54,7 @@ def test_python_leaves_what_java_left(
         else:
             agent = shared_agents(face)
         states = list(stage.play(agent, name, SEQUENCES[sequence]))
-    assert states == fixtures.of_python(fixtures.read(fixtures.path(sequence, name)))
+    assert states == fixtures.of_python(fixtures.read(fixtures.path(sequence), name))
 
 
 @every_name
@@ -64,7 +64,7 @@ def test_java_still_leaves_what_is_on_file(
 ) -> None:
     """The files are what Redisson does; else record them anew and look at the differences."""
     states = list(stage.play(shared_agents("java"), name, SEQUENCES[sequence]))
-    assert states == fixtures.of_java(fixtures.read(fixtures.path(sequence, name)))
+    assert states == fixtures.of_java(fixtures.read(fixtures.path(sequence), name))
 
 
 def test_field_names_of_group_locks_are_on_file(
