@@ -88,7 +88,6 @@ def redis_url(server: RedisServer) -> str:
 
 @pytest.fixture
 def redis_client(server: RedisServer, redis_url: str) -> Iterator[redis.Redis]:
-    """Give a connected client of the shared server, whose data is gone."""
     with server.client() as client:
         # At once, so that `quiescent` finds its connection there before the test as after it.
         client.ping()
@@ -105,7 +104,6 @@ def loaded(redis_client: redis.Redis) -> redis.Redis:
 
 @pytest.fixture
 def proxy(server: RedisServer, redis_url: str) -> Iterator[FaultProxy]:
-    """Give a proxy in front of the shared server, whose data is gone."""
     with FaultProxy(("127.0.0.1", server.port)) as between:
         yield between
 

@@ -69,7 +69,6 @@ def _on_path(*programs: str) -> Callable[[], bool]:
 
 
 def _installed(extra: str) -> bool:
-    """Return whether all packages of *extra* are installed, in versions that fit."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     for line in project["optional-dependencies"][extra]:
         wanted = Requirement(line)

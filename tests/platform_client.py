@@ -75,7 +75,6 @@ async def tasks(url: str) -> None:
 
 
 def main(urls: list[str]) -> None:
-    """Run both; an error ends the program."""
     with nullcontext(None) if urls else interlock.testing.fake() as client:
         url = urls[0] if client is None else client.url
         threads(url)

@@ -64,7 +64,6 @@ class Runs:
         return process
 
     def run(self, *arguments: str, **environ: str) -> tuple[int, str, str]:
-        """Run one to its end; return its status, stdout and stderr."""
         return ended(self.start(*arguments, **environ))
 
     def close(self) -> None:
@@ -75,6 +74,5 @@ class Runs:
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    """Wait for the end of *process*; return its status, stdout and stderr."""
     out, err = process.communicate(timeout=LONG)
     return process.returncode, out, err

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def runs(redis_url: str) -> Iterator[Runs]:
-    """Run the command against the shared server."""
     runs = Runs(redis_url)
     yield runs
     runs.close()

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 def doctor(*arguments: str, **environ: str) -> tuple[int, str, str]:
-    """Run it; return its status, stdout and stderr."""
     words = (sys.executable, "-W", "error", "-m", "interlock", "doctor", *arguments)
     done = run(*words, env={**ENVIRON, **environ})
     return done.returncode, done.stdout, done.stderr
@@ -28,7 +27,6 @@ def doctor(*arguments: str, **environ: str) -> tuple[int, str, str]:
 
 @pytest.fixture(scope="module")
 def durable() -> Iterator[RedisServer]:
-    """Give a server without anything to find on it."""
     with RedisServer(appendonly=True, config={"appendfsync": "always"}) as server:
         yield server
 

@@ -66,7 +66,6 @@ class Stage:
         self.watcher.start()
 
     def run(self, *command: str, **options: object) -> int:
-        """Supervise *command* and return interlock's status."""
         run_options = RunOptions(name="NAME", command=command, **options)  # type: ignore[arg-type]
         with Signals() as signals:
             signals.queue_signals()

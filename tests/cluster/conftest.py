@@ -47,7 +47,6 @@ def cluster(cluster_of_version: Callable[[str], ClusterServers]) -> ClusterServe
 def other_cluster(
     request: pytest.FixtureRequest, cluster_of_version: Callable[[str], ClusterServers]
 ) -> ClusterServers:
-    """Give a shared cluster of each other version in turn, whose data is gone."""
     return emptied(cluster_of_version(request.param))
 
 
@@ -59,7 +58,6 @@ def emptied(servers: ClusterServers) -> ClusterServers:
 
 @pytest.fixture
 async def plain(face: Face, cluster: ClusterServers, patient: None) -> AsyncIterator[Stage]:
-    """Give the plain lock on each face in turn, on the shared cluster."""
     with eyes(cluster) as seen:
         set_up = Stage(face, KINDS[0], cluster.url(), seen, command_timeout=PATIENCE)
         yield set_up

@@ -22,7 +22,6 @@ VERSION = "valkey-9.1"
 
 @pytest.fixture(scope="module")
 def cluster(request: pytest.FixtureRequest) -> Iterator[ClusterServers]:
-    """Give a cluster of three primaries that has four databases."""
     config = {"cluster-databases": 4}
     with ClusterServers(
         binary=binaries()[request.param], replicas=False, node_timeout=20, config=config

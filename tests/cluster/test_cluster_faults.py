@@ -34,7 +34,6 @@ def harmed() -> Iterator[ClusterServers]:
 
 @pytest.fixture
 async def hurt(face: Face, harmed: ClusterServers) -> AsyncIterator[Stage]:
-    """Give the plain lock on each face in turn, on the cluster that is harmed."""
     with eyes(harmed) as seen:
         set_up = Stage(face, KINDS[0], harmed.url(), seen)
         yield set_up

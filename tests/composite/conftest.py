@@ -42,7 +42,6 @@ def _started(count: int) -> Iterator[Sequence[RedisServer]]:
 
 @pytest.fixture(scope="session")
 def shared_servers() -> Iterator[Sequence[RedisServer]]:
-    """Give five servers that no test harms."""
     yield from _started(5)
 
 
@@ -62,7 +61,6 @@ def own_servers(request: pytest.FixtureRequest) -> Iterator[Sequence[RedisServer
 
 @pytest.fixture
 async def table(face: Face, servers: Sequence[RedisServer]) -> AsyncIterator[Table]:
-    """Give each face in turn on three servers that no test harms."""
     set_up = Table(face, servers[:3])
     yield set_up
     await set_up.end()
@@ -70,7 +68,6 @@ async def table(face: Face, servers: Sequence[RedisServer]) -> AsyncIterator[Tab
 
 @pytest.fixture
 async def five(face: Face, servers: Sequence[RedisServer]) -> AsyncIterator[Table]:
-    """Give each face in turn on five servers that no test harms."""
     set_up = Table(face, servers)
     yield set_up
     await set_up.end()
@@ -78,7 +75,6 @@ async def five(face: Face, servers: Sequence[RedisServer]) -> AsyncIterator[Tabl
 
 @pytest.fixture
 async def own(face: Face, own_servers: Sequence[RedisServer]) -> AsyncIterator[Table]:
-    """Give each face in turn on servers of the test's own."""
     set_up = Table(face, own_servers)
     yield set_up
     await set_up.end()

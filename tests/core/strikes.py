@@ -134,7 +134,6 @@ class Waiter:
         return mock.patch.object(Acquire, "give_up", struck)
 
     def _places(self) -> list[bytes]:
-        """Return its client's members of the queue."""
         mine = self._state.client_id.encode()
         there = [
             *self._server.zrange(QUEUE, 0, -1),
@@ -144,7 +143,6 @@ class Waiter:
         return [each for each in there if each.startswith(mine)]
 
     def _left(self) -> list[object]:
-        """Return what its client still has, here and on the server."""
         state, owner = self._state, current_owner()
         holders = set(self._server.hkeys(NAME)) - {self.other.hold.holder.encode()}
         places = [hold for hold in state.queues.places.values() if hold not in state.garbage.dead]
@@ -154,7 +152,6 @@ class Waiter:
 
 
 def play(url: str, kind: str, *, waits: bool, twice: bool, stride: int) -> int:
-    """Strike at each opcode, or at some; return how many strikes."""
     with ExitStack() as stack:
         clients = [stack.enter_context(interlock.connect(url, lease=LEASE)) for _ in range(2)]
         mine, other = [getattr(client, kind)(NAME) for client in clients]

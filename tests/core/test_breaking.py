@@ -38,7 +38,6 @@ SOON = 0.5
 
 @pytest.fixture
 def client(redis_url: str) -> Iterator[Client]:
-    """Return a client whose holds are renewed often."""
     with connect(redis_url, lease=3) as made:
         yield made
 

@@ -54,7 +54,6 @@ class Leased(scripts_at.Server):
 
 @pytest.fixture
 def leased(redis_client: redis.Redis) -> Iterator[Leased]:
-    """Give an empty server for a leased semaphore."""
     redis_client.flushall()
     server = Leased(redis_client)
     yield server

@@ -38,7 +38,6 @@ class Server(scripts_at.Server):
         super().__init__(client, QUEUE, CHANNEL)
 
     def holds(self, *holders: str, lease: int = 60_000, mode: str = "") -> None:
-        """Let *holders* be in; readers have entries."""
         writes = any(holder.endswith(":write") for holder in holders)
         fields = dict.fromkeys(holders, "1") | {"mode": mode or ("write" if writes else "read")}
         self.client.hset(NAME, mapping=fields)
@@ -48,7 +47,6 @@ class Server(scripts_at.Server):
                 self.client.set(entry(holder), 1, px=lease)
 
     def stand(self, *members: str, mark: bool = False) -> None:
-        """Let *members* stand in the queue, in this order."""
         seconds, rest = self.client.time()
         now = seconds * 10**6 + rest - len(members)
         places = {each: now + number for number, each in enumerate(members)}

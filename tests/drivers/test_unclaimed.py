@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 async def stage(
     face: Face, redis_client: redis.Redis, redis_url: str, patient: None
 ) -> AsyncIterator[Stage]:
-    """Give the plain lock on each face in turn."""
     set_up = Stage(face, KINDS[0], redis_url, redis_client)
     yield set_up
     await set_up.end()
@@ -42,7 +41,6 @@ async def _drop(owner: Any, call: Any, *args: Any) -> None:
 
 
 async def _ticket(stage: Stage) -> str:
-    """Return the ticket of a hold that another client has handed over."""
     giver, lock = stage.owner(), stage.client().lock("name")
     assert await giver.do(lock.acquire)
     hold = await giver.do(lambda: lock.hold)

@@ -36,7 +36,6 @@ class Outage:
         self._server = server
 
     def begin(self) -> None:
-        """Kill it, or let it stand still."""
         if self.kind == "refused":
             self._server.kill()
         else:
@@ -52,7 +51,6 @@ class Outage:
 
 @pytest.fixture(params=["refused", "stopped"])
 def outage(request: pytest.FixtureRequest, fresh_server: RedisServer) -> Outage:
-    """Give each way of being away in turn."""
     return Outage(request.param, fresh_server)
 
 

@@ -66,7 +66,6 @@ class FoundError(AssertionError):
 
 
 def value(chance: random.Random, depth: int = 0) -> object:
-    """Return a reply of any shape, as hiredis gives it."""
     kind = chance.randrange(7 if depth < 3 else 5)
     if kind == 0:
         return None
@@ -196,7 +195,6 @@ class _Endpoint:
 
 
 def fuzz_connection(chance: random.Random, inputs: int) -> None:
-    """Give a blocking connection any bytes to read."""
     script: Script[object] = Script("fuzz", "return 1", lambda reply: reply)
     for _ in range(inputs):
         ours, theirs = socket.socketpair()
@@ -223,7 +221,6 @@ class _Transport(asyncio.Transport):
 
 
 async def fuzz_pipeline(chance: random.Random, inputs: int) -> None:
-    """Give an asyncio connection any bytes to read, in pieces."""
     endpoint = Endpoint.from_url("redis://localhost:1")
     for _ in range(inputs):
         pipeline = Pipeline(endpoint, 60.0)
@@ -301,7 +298,6 @@ def parts(inputs: int) -> Iterator[tuple[str, Callable[[random.Random], None], i
 
 
 def main() -> int:
-    """Fuzz every part, and say how many inputs it had."""
     parser = argparse.ArgumentParser(prog="tests.fuzz", description=__doc__)
     parser.add_argument("--inputs", type=int, default=INPUTS)
     parser.add_argument("--seed", type=int, default=0)

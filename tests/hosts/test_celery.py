@@ -104,7 +104,6 @@ def store(broker: RedisServer) -> Iterator[redis.Redis]:
 
 @pytest.fixture(scope="module")
 def project(broker: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
-    """Give a directory with the tasks of this module, and those of the how-to."""
     directory: Path = tmp_path_factory.mktemp("celery")
     write_programs("celery.md", directory)
     (directory / "work.py").write_text(WORK)

@@ -65,7 +65,6 @@ def example(name: str) -> ModuleType:
 
 @contextlib.contextmanager
 def postgres(_: Path) -> Iterator[Resource]:
-    """Give a row of a real PostgreSQL server."""
     import psycopg  # here and below: all of them take long to import
     from tests.fencing.postgres import PostgresServer
 

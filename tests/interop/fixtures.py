@@ -77,14 +77,12 @@ def _merged(sequence: str, step: int, java: State, python: State) -> dict[str, A
 
 
 def of_java(states: list[dict[str, Any]]) -> list[State]:
-    """Return Java's side of a file's states."""
     return [
         {part: state[part] for part in ("step", "answer", "keys", "messages")} for state in states
     ]
 
 
 def of_python(states: list[dict[str, Any]]) -> list[State]:
-    """Return Python's side of a file's states."""
     return [
         java | state.get("interlock", {})
         for java, state in zip(of_java(states), states, strict=True)

@@ -19,7 +19,6 @@ _QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
 
 def is_there() -> bool:
-    """Return whether the agent can be built and run."""
     return all(shutil.which(tool) for tool in ("java", "javac", "mvn"))
 
 

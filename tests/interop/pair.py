@@ -46,7 +46,6 @@ class Party:
         return self.agent.start(self.thread, do, **self.target, **rest)
 
     def ask(self, do: str, **rest: Any) -> Any:
-        """Perform a command; return its value."""
         return self.agent.ask(self.thread, do, **self.target, **rest)
 
     def wait(self, do: str = "acquire", **rest: Any) -> Future[Answer]:
@@ -62,7 +61,6 @@ class Party:
 
     @property
     def owner(self) -> str:
-        """The owner's id in Redis."""
         return self.agent.owner(self.thread, self.target.get("client", "main"))
 
 

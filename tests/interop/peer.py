@@ -122,7 +122,6 @@ class Peer:
                 raise ValueError(f"a lock cannot {do}")
 
     async def _counted(self, made: Any, command: Command) -> Any:
-        """Operate a semaphore or a latch."""
         method = getattr(made, command["do"])
         arguments = {
             "n": command.get("n"),

@@ -22,7 +22,6 @@ PEER = Path(__file__).with_name("peer.py")
 
 
 def main() -> None:
-    """Record all sequences, and the field names of group locks."""
     with (
         tempfile.TemporaryDirectory() as logs,
         RedisServer() as server,

@@ -260,7 +260,6 @@ class Toil:
                     return
 
     def _try(self, slot: Slot, lane: int, do: str, **rest: Any) -> None:
-        """Do what leaves nothing to account for."""
         asked = time.monotonic()
         try:
             slot.present().start(f"lane {lane}", do, **rest).result(PATIENCE)

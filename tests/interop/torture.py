@@ -115,7 +115,6 @@ class Torture:
         self._toil.done += self.done
 
     def _stall(self, slots: list[Slot], chance: random.Random) -> None:
-        """Stall some commands of *slots* in the network, each with its connection."""
         nth, number = chance.randint(2, 30), itertools.count(1)
         began = time.monotonic()
         excuses = [(began, began + 4 * STALL)]
@@ -127,7 +126,6 @@ class Torture:
         self.done["stalls"] += 1
 
     def _left_over(self, server: RedisServer) -> list[str]:
-        """Return what is on the server that should not be there when all leases are over."""
         time.sleep(LEASE + 1)  # all leases of a real server end
         faults = []
         with server.client() as client:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def stage(face: Face, redis_client: redis.Redis, redis_url: str) -> AsyncIterator[Stage]:
-    """Give each face in turn, with the plain lock."""
     set_up = Stage(face, KINDS[0], redis_url, redis_client)
     yield set_up
     await set_up.end()

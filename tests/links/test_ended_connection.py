@@ -36,7 +36,6 @@ def _call() -> Eval[object]:
 
 @pytest.fixture(params=["C", "Python"], autouse=True)
 def part(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use both ways to a socket."""
     if request.param == "Python":
         monkeypatch.setattr(exchange, "_in_c", None)
 

@@ -35,7 +35,6 @@ NAME = "locks:a"
 
 @pytest.fixture
 def app(any_server: RedisServer) -> RedisServer:
-    """Give a server of each version with the documented user."""
     any_server.execute("ACL", "SETUSER", "app", "reset", *RIGHTS)
     any_server.execute("SCRIPT", "FLUSH")
     return any_server

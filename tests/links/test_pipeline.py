@@ -44,7 +44,6 @@ def recorder() -> Recorder:
 
 @pytest.fixture
 async def pipeline(recorder: Recorder) -> Pipeline:
-    """Return a connection, as `Pipeline.open` leaves it."""
     pipeline = Pipeline(Endpoint.from_url("redis://localhost:1"), 60.0)
     pipeline.connection_made(recorder)
     return pipeline

@@ -60,7 +60,6 @@ class Telemetry:
         ]
 
     def point(self, name: str) -> tuple[dict[str, Any], Any]:
-        """Wait for the only series of a metric."""
         wait_until(lambda: bool(self.points(name)), GIVE_UP, f"{name} is there")
         (found,) = self.points(name)
         return found
@@ -71,7 +70,6 @@ class Telemetry:
 
 @pytest.fixture
 def telemetry() -> Iterator[Telemetry]:
-    """Give an observer with exporters in memory."""
     made = Telemetry()
     yield made
     made.meters.shutdown()

@@ -65,7 +65,6 @@ def test_everything_is_exposed(client: Client) -> None:
 
 
 def exposed_names() -> set[str]:
-    """Return the names of all metrics that programs and the exporter expose."""
     from interlock.exporter import FAMILIES
 
     registry = CollectorRegistry()
@@ -82,7 +81,6 @@ def exposed_names() -> set[str]:
 
 
 def used_names(expression: str) -> set[str]:
-    """Return the metrics that an expression of PromQL names."""
     return set(re.findall(r"\binterlock_\w+", expression))
 
 

@@ -59,7 +59,6 @@ def warned(word: str, count: int = 1) -> Iterator[None]:
 
 
 def two(stage: Stage, *, same_client: bool = False, **options: Any) -> tuple[Any, Any]:
-    """Return two lock objects of one name, of the same client or of two."""
     ours = stage.clients(**options)
     theirs = ours if same_client else stage.clients(**options)
     return stage.lock(*ours), stage.lock(*theirs)
@@ -83,7 +82,6 @@ def freed(stage: Stage) -> None:
 
 
 def loss_of(hold: Any) -> str:
-    """Return what is said of the loss of *hold*; nothing while it lasts."""
     try:
         hold.ensure()
     except HoldLostError as error:
@@ -185,7 +183,6 @@ class Block:
         return anext(self._generator, None) if self._awaits else next(self._generator, None)
 
     def close(self) -> Any:
-        """Leave before the body is at its end."""
         return self._generator.aclose() if self._awaits else self._generator.close()
 
     def fail(self, error: BaseException) -> Any:

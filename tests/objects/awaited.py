@@ -37,7 +37,6 @@ class Owner:
         self._actor = actor
 
     async def do(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Make one call as this owner; return its result or raise its exception."""
         return await asyncio.wrap_future(self._actor.start(call, *args, **kwargs))
 
     async def end(self) -> None:
@@ -79,7 +78,6 @@ class Stage:
     def __init__(
         self, face: Face, kind: Kind, url: str, redis_client: redis.Redis, **defaults: Any
     ) -> None:
-        """Describe what is made; *defaults* are options of all clients."""
         self.face = face
         self.kind = kind
         self.url = url
@@ -166,12 +164,10 @@ async def until(condition: Callable[[], Any], timeout: float, what: str) -> None
 
 
 def waiters(*clients: Any) -> int:
-    """Return how many threads and tasks queue in *clients*, for anything."""
     return sum(len(line.waiters) for line in _lines(*clients))
 
 
 def _lines(*clients: Any) -> list[Any]:
-    """Return the lines in which the waiters of *clients* stand."""
     queues = [each._driver.session.queues for each in clients]
     lines = [line for each in queues for line in [*each.lines.values()]]
     # Each waiter for a fair lock stands in a line of its own.

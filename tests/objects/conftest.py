@@ -26,14 +26,12 @@ def whole_place(request: pytest.FixtureRequest) -> Iterator[Place]:
 
 @pytest.fixture
 def place(whole_place: Place) -> Place:
-    """Give the servers, without data."""
     whole_place.begin()
     return whole_place
 
 
 @pytest.fixture
 def seen(place: Place) -> Iterator[redis.Redis]:
-    """Give a client of redis-py that sees the first server."""
     with redis.Redis.from_url(place.urls[0]) as client:
         yield client
 
@@ -80,14 +78,12 @@ def by_message(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def own_servers() -> Iterator[list[RedisServer]]:
-    """Give three servers that tests may pause."""
     with RedisServer() as one, RedisServer() as two, RedisServer() as three:
         yield [one, two, three]
 
 
 @pytest.fixture
 def trouble(world: World, own_servers: list[RedisServer], kind: Kind) -> Iterator[Stage]:
-    """Give each lock-like on each face and driver, at a `TroubledPlace`."""
     with troubled(own_servers[: kind.servers]) as place:
         made = Stage(world, place, kind)
         yield made

@@ -27,7 +27,6 @@ class Place:
     """
 
     def __init__(self, urls: Sequence[str], services: Sequence[Sequence[RedisServer]]) -> None:
-        """Name the services, and for each all servers that may have a key of it."""
         self.urls = urls
         self._services = services
         self._nodes = [node for service in services for node in service]
@@ -38,7 +37,6 @@ class Place:
                 node.execute("FLUSHALL")
 
     def deafen(self) -> None:
-        """End the connection of everybody who listens."""
         for node in self._nodes:
             node.execute("CLIENT", "KILL", "TYPE", "pubsub")
 

@@ -61,7 +61,6 @@ class Stage:
             self._host.do(client.close)
 
     def end(self) -> None:
-        """Close all clients, and end all actors and the world."""
         errors: list[Exception] = []
         for client in self._clients:
             try:

@@ -48,7 +48,6 @@ OPERATIONS: dict[str, tuple[Callable[[Any], Awaitable[object]], Callable[[Any], 
 
 @contextlib.asynccontextmanager
 async def _opened(place: Place, kind: Kind) -> AsyncIterator[Make]:
-    """Give what makes the lock, always of the same new clients."""
     async with contextlib.AsyncExitStack() as stack:
         clients = [
             await stack.enter_async_context(interlock.asyncio.connect(url, fair_wait=30))

@@ -52,7 +52,6 @@ class Users:
     def waits(
         self, condition: Any = None, depth: int = 1, timeout: float = 60
     ) -> tuple[Actor, Any, Future[Any]]:
-        """Let another one wait, and return it when it has given the lock up."""
         condition = condition or self.condition()
         actor = self.scene.actor()
         for _ in range(depth):
@@ -61,7 +60,6 @@ class Users:
         return actor, condition, future
 
     def says(self, what: str, *args: Any) -> None:
-        """Notify, with the lock held meanwhile."""
         assert self.speaker.do(self.speaks.acquire, timeout=PROMPT)
         self.speaker.do(getattr(self.speaks, what), *args)
         self.speaker.do(self.speaks.release)

@@ -194,7 +194,6 @@ def test_arguments_of_other_objects(scene: Stage) -> None:
 
 
 def _uses(client: Any) -> dict[str, list[Callable[[], Any]]]:
-    """Return by key what objects that are no lock-likes do with it."""
     plain, leased = client.semaphore(NAME), client.leased_semaphore(NAME)
     latch, event, barrier = (
         client.count_down_latch(NAME),

@@ -40,7 +40,6 @@ each_kind = of_kinds(lambda kind: kind.servers == 1 and kind.reentrant and not k
 
 @pytest.fixture
 def client(redis_url: str) -> Iterator[interlock.Client]:
-    """Return a client of the sync face that warns of nothing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", interlock.MisuseWarning)
         with interlock.connect(redis_url) as made:
@@ -79,7 +78,6 @@ def inside() -> Inside:
 
 
 def outcome(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Return what *call* returns, or the class of what it raises."""
     try:
         return call(*args, **kwargs)
     except Exception as error:

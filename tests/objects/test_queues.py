@@ -75,7 +75,6 @@ class Line:
         self.actors[who].do(self.queue.give, self.made[who], self.turns[who].result(0))
 
     def passes(self, *who: int, within: float = PROMPT) -> None:
-        """Check that those have it one after another, and nobody before its turn."""
         for number, each in enumerate(who):
             assert self.turns[each].result(within)
             assert not any(self.turns[after].done() for after in who[number + 1 :])

@@ -29,7 +29,6 @@ class Wire:
             self._heard.get_message(timeout=5)
 
     def heard(self) -> list[str]:
-        """Return what was published since the last time."""
         self.redis.publish(END, "")
         messages: list[str] = []
         while (message := self._heard.get_message(timeout=5))["channel"] != END.encode():

@@ -39,7 +39,6 @@ class TroubledPlace(Place):
 
     @contextlib.contextmanager
     def full(self) -> Iterator[None]:
-        """Let no server have memory for anything new in the block."""
         for node in self._nodes:
             node.execute("CONFIG", "SET", "maxmemory", 1)
         try:
@@ -66,7 +65,6 @@ class TroubledPlace(Place):
 
     @contextlib.contextmanager
     def unreachable(self) -> Iterator[None]:
-        """Let no server be reachable in the block."""
         for proxy in self._proxies:
             proxy.stop_accepting()
             proxy.disconnect()
@@ -79,7 +77,6 @@ class TroubledPlace(Place):
 
 @contextlib.contextmanager
 def troubled(nodes: Sequence[RedisServer]) -> Iterator[TroubledPlace]:
-    """Give a place of these servers, without data, with a proxy before each."""
     with contextlib.ExitStack() as stack:
         targets = [("127.0.0.1", node.port) for node in nodes]
         proxies = [stack.enter_context(FaultProxy(target)) for target in targets]

@@ -34,7 +34,6 @@ class Actor:
     """A flow of control of its own, which makes the calls that it is given, in turn."""
 
     def __init__(self, *, awaits: bool) -> None:
-        """Say whether blocks are entered by ``async with``."""
         self._awaits = awaits
 
     def start(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
@@ -44,7 +43,6 @@ class Actor:
         return done
 
     def do(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Let the actor make this call; return its result or raise its error."""
         return self.start(call, *args, **kwargs).result(GIVE_UP)
 
     def enter(self, block: Any) -> Any:
@@ -158,7 +156,6 @@ class TaskActor(Actor):
             self._task.cancel()
 
     def end(self) -> None:
-        """End the task after the calls that were given."""
         self._put(None)
         self._ended.result(GIVE_UP)
 
@@ -236,6 +233,5 @@ def played(*names: str) -> pytest.MarkDecorator:
 
 
 def parameters(*names: str) -> list[ParameterSet]:
-    """Return the worlds with these names as parameters that tell what they need."""
     needs = pytest.mark.needs("hosts")
     return [pytest.param(name, marks=[needs] * (name in WITH_HOSTS)) for name in names]

@@ -55,7 +55,6 @@ def logged(caplog: pytest.LogCaptureFixture, event: str) -> logging.LogRecord:
 
 @pytest.fixture
 def recorder() -> Recorder:
-    """Give an observer that keeps every event."""
     return Recorder()
 
 

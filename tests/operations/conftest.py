@@ -24,15 +24,12 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def client(redis_url: str) -> Iterator[Client]:
-    """Give a client of the shared server, whose data is gone."""
     with connect(redis_url) as made:
         yield made
 
 
 @pytest.fixture
 def command(redis_url: str) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Give a function that runs the command `interlock` against the shared server."""
-
     def run(*arguments: str, url: str = redis_url) -> subprocess.CompletedProcess[str]:
         return cli_process.interlock(*arguments, INTERLOCK_URL=url)
 

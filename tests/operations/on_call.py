@@ -31,14 +31,12 @@ PATIENCE = 20.0
 
 
 def described(client: Client, name: str = "orders") -> LockInfo:
-    """Return what is known of a lock that somebody holds or awaits."""
     info = client.describe(name)
     assert info is not None
     return info
 
 
 def holder_of(client: Client, name: str = "orders") -> str:
-    """Return the holder id that an operator reads."""
     return described(client, name).holders[0].holder
 
 

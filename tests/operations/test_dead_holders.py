@@ -45,7 +45,6 @@ def card_tells(url: str, name: str) -> bool:
 
 @pytest.fixture
 def holder(redis_url: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Give a process that holds ``stuck`` for 535 s, as its card tells."""
     command = [sys.executable, "-c", HOLDER, redis_url]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -74,7 +74,6 @@ def test_a_holder_that_comes_before_its_renewal_hears_the_reason(
 
 
 def _said(lock: Lock) -> str:
-    """Return what the holder of *lock* is told when it goes on."""
     hold = lock.hold
     assert hold is not None
     with pytest.raises(HoldLostError) as told:
@@ -96,7 +95,6 @@ def test_a_new_hold_survives(kind: Kind, redis_url: str) -> None:
 
 
 def _told(client: Client, name: str) -> bool:
-    """Return whether a card tells of the only hold of *name*."""
     info = client.describe(name)
     return info is not None and info.holders[0].held_for is not None
 

@@ -28,7 +28,6 @@ SLOW = ClientInfo(
 def lock(
     client: ClientInfo, *, kind: str = "lock", waiters: tuple[WaiterInfo, ...] = ()
 ) -> LockInfo:
-    """Return a lock that a thread of *client* holds for a fixed lease."""
     holder = HolderInfo(
         f"{client.client_id}:1", client, remaining=2900.0, held_for=60.0, renewed=False, thread="t"
     )

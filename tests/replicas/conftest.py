@@ -67,7 +67,6 @@ def replicated(
 
 @pytest.fixture
 def kind() -> Kind:
-    """Give the plain lock, unless a test is about others."""
     return named("lock")
 
 

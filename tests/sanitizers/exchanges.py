@@ -74,7 +74,6 @@ def asked(module: Any, sock: socket.socket, data: bytes) -> bytes:
 
 
 def written(data: object) -> bytes:
-    """Return what the server would send for *data*."""
     if data is None:
         return b"$-1\r\n"
     if isinstance(data, list):
@@ -83,7 +82,6 @@ def written(data: object) -> bytes:
 
 
 def kept(module: Any) -> None:
-    """Keep something in this thread and in others, and fail to make it."""
     key = object()
     for thread in [threading.Thread(target=module.of_thread, args=(key, list)) for _ in range(8)]:
         thread.start()

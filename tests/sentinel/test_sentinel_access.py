@@ -36,7 +36,6 @@ def rule(user: str) -> str:
 
 
 async def take(stage: Stage, client: Any, name: str = "locks:a") -> None:
-    """Take and release a lock, once while another waits."""
     owner, other = stage.owner(), stage.owner()
     lock = client.lock(name)
     assert await owner.do(lock.acquire, timeout=15)
@@ -48,7 +47,6 @@ async def take(stage: Stage, client: Any, name: str = "locks:a") -> None:
 
 
 async def refused(stage: Stage, url: str) -> ServerUnavailableError:
-    """Return the error that an acquire raises at once."""
     lock, owner = stage.client(url).lock("name"), stage.owner()
     started = time.monotonic()
     with pytest.raises(ServerUnavailableError) as caught:

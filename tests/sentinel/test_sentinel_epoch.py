@@ -42,7 +42,6 @@ def told(servers: SentinelEndpoint, host: str, epoch: int) -> None:
 
 
 def state(host: str, epoch: int, flags: str) -> list[bytes]:
-    """Return the reply to SENTINEL MASTER."""
     words = {"flags": flags, "ip": host, "port": "1", "num-other-sentinels": "2"}
     words["config-epoch"] = str(epoch)
     return [word.encode() for pair in words.items() for word in pair]

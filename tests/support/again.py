@@ -50,7 +50,6 @@ def chances(error: BaseException) -> Iterator[str]:
 
 
 def _servers(name: str, value: object) -> Iterator[tuple[str, RedisServer]]:
-    """Yield the servers that *value* is or has, itself or in lists."""
     if isinstance(value, RedisServer):
         yield name, value
         return

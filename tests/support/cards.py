@@ -18,7 +18,6 @@ def is_card(key: str | bytes) -> bool:
 
 
 def own_keys(server: redis.Redis) -> set[str]:
-    """Return the keys on *server* but for the cards, which come and go meanwhile."""
     untyped: Any = server  # redis-py types what it returns here only in part
     keys: list[bytes] = list(untyped.scan_iter())
     return {key.decode() for key in keys if not is_card(key)}

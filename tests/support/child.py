@@ -108,7 +108,6 @@ class Child:
         self._process.wait(10)
 
     def end(self, timeout: float = 60) -> tuple[int, str]:
-        """Wait for its end; return its exit status and what it wrote to standard error."""
         _, errors = self._process.communicate(timeout=timeout)
         return self._process.returncode, errors.decode()
 

@@ -225,7 +225,6 @@ def _info(node: RedisServer) -> dict[str, str]:
 
 
 def _view(node: RedisServer) -> dict[str, list[str]]:
-    """Return the flags of all nodes that *node* knows, by their ids."""
     text = cast("bytes", node.execute("CLUSTER", "NODES")).decode()
     fields = [line.split() for line in text.splitlines()]
     return {line[0]: line[2].split(",") for line in fields if "handshake" not in line[2]}

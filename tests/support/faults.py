@@ -133,7 +133,6 @@ class Script:
         self._rules.clear()
 
     def clear_record(self) -> None:
-        """Forget what was recorded and counted so far."""
         self.record.clear()
         self.commands.clear()
         self.fired.clear()

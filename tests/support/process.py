@@ -118,7 +118,6 @@ class ServerProcess:
         return "\n".join(text.splitlines()[-lines:])
 
     def pause(self) -> None:
-        """Stop the server with SIGSTOP, and return once it stands still."""
         if not self.alive:
             raise ProcessLookupError(f"the server has ended:\n{self.log_tail()}")
         os.kill(self.pid, signal.SIGSTOP)

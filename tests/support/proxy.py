@@ -113,11 +113,9 @@ class FaultProxy(Script):
         self._call(self._hang_up())
 
     def stop_accepting(self) -> None:
-        """Refuse new connections; those that are open stay."""
         self._call(self._refuse())
 
     def start_accepting(self) -> None:
-        """Take new connections again, on the same port."""
         self._call(self._listen())
 
     def _call(self, work: Coroutine[Any, Any, _T]) -> _T:

@@ -31,7 +31,6 @@ class Rotation:
         self.server.execute("ACL", "SETUSER", "app", "resetpass", f">{self.password}")
 
     def logins(self) -> int:
-        """Return how often anybody has logged in."""
         stats: Any = self.server.execute("INFO", "commandstats")
         return int(stats.get("cmdstat_auth", {"calls": 0})["calls"])
 
@@ -46,7 +45,6 @@ class Rotation:
 
     @contextmanager
     def turning(self) -> Generator[None]:
-        """Change the password again and again."""
         over = threading.Event()
 
         def turn() -> None:

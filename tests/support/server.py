@@ -93,7 +93,6 @@ class RedisServer:
 
     @property
     def pid(self) -> int:
-        """The process id of the present run."""
         return self._running().pid
 
     @property
@@ -107,7 +106,6 @@ class RedisServer:
         return self._home() / "server.sock"
 
     def url(self, db: int = 0, username: str | None = None, password: str | None = None) -> str:
-        """Return the TCP URL, by default with the default user's password."""
         certificates, query = self.certificates, dict[str, str]()
         if certificates is not None:
             query["ssl_ca_certs"] = str(certificates.ca)
@@ -120,7 +118,6 @@ class RedisServer:
     def unix_url(
         self, db: int = 0, username: str | None = None, password: str | None = None
     ) -> str:
-        """Return the URL of the Unix socket, by default with the default user's password."""
         login = credentials(username, self._password(username, password))
         return f"unix://{login}{quote(str(self.unix_path))}?db={db}"
 
@@ -174,7 +171,6 @@ class RedisServer:
         self.port = 0
 
     def kill(self) -> None:
-        """End the process with SIGKILL; `restart` brings it back."""
         # A forked copy of this object owns nothing.
         if self._owner == os.getpid() and self._process is not None:
             self._process.kill()
@@ -208,7 +204,6 @@ class RedisServer:
         self._running().resume()
 
     def log_tail(self, lines: int = 15) -> str:
-        """Return the last *lines* of the present run's log."""
         return self._running().log_tail(lines)
 
     def _password(self, username: str | None, password: str | None) -> str | None:
@@ -265,7 +260,6 @@ class RedisServer:
         )
 
     def _rendered(self) -> str:
-        """Return the text of the configuration file."""
         directives: dict[str, str | int] = {
             "port": self.port,
             "bind": LOOPBACK,

@@ -111,7 +111,6 @@ class _Script:
         return cls(name, declared["KEYS"], declared["ARGV"])
 
     def call(self, rng: random.Random) -> list[str | int]:
-        """Return an EVAL of some variant of the script; its *parameters* follow."""
         text = rng.choice(tuple(SENT[self.name].values()))
         # How long a server has run is no state, and each server tells another time.
         text = text.replace("redis.pcall('info', 'server')", "nil")

@@ -54,7 +54,6 @@ has no messages at all.
 
 @contextmanager
 def refusing(mode: str) -> Iterator[str]:
-    """Run a fake server that refuses what *mode* says, and give its URL."""
     in_scripts, of_clients = MODES[mode]
     call, find = ScriptingCommandsMixin._lua_redis_call, BaseFakeSocket._name_to_func
 
@@ -146,6 +145,5 @@ def made(kind: str, client: interlock.Client, name: str = "it") -> Any:
 
 
 def polls(client: interlock.Client) -> bool:
-    """Return whether those who wait know that no messages come."""
     places = client._driver.session.queues.places
     return any(hold.place is not None and hold.place.line.deaf for hold in list(places.values()))

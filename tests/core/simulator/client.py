@@ -91,7 +91,6 @@ class Client:
         return self.now < self._paused_until
 
     def paused_since(self, began: float) -> bool:
-        """Return whether it stood still at any time since *began*."""
         return self._paused_last + RESUMING_TAKES >= began
 
     def unaware(self) -> bool:
@@ -104,7 +103,6 @@ class Client:
     # What can happen to it.
 
     def crash(self) -> None:
-        """Vanish without a word."""
         self.note(self.name, "crashes")
         self.crashed = True
         self.subscriber.close()
@@ -250,7 +248,6 @@ class SimulatedListener(Listener):
             self._client.after(TICK, lambda: self._tick(connection))
 
     def lose(self) -> None:
-        """Notice that the connection is gone."""
         self._connection = None
         self._lost()
         self._client.after(FIRST_PAUSE, self._connect)
@@ -307,7 +304,6 @@ class Connection:
             self._listener.take(kind, channel, payload)
 
     def cut(self) -> None:
-        """Break; the client notices a little later."""
         if self._lives:
             self._lives = False
             self._client.network.forget(self)

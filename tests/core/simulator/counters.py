@@ -123,7 +123,6 @@ class Ledger(Watcher):
             self.world.fail(f"processes have {self.held} permits of {self.total}")
 
     def at_rest(self, dump: Dump) -> None:
-        """Look whether permits are missing, or too many."""
         free = self.values(dump)[0]
         if self.total and self.exact and free not in (str(self.total), None):
             self.world.fail(f"{free} permits are free of {self.total}")
@@ -253,7 +252,6 @@ def open_latch(world: Simulator) -> None:
 
 
 def set_event(world: Simulator) -> None:
-    """Let random processes set an event, clear it, and wait for it."""
     keys = (event_key(NAME),)
     ledger = world.judge.watcher = Ledger(
         world, "event", keys, _state, lambda values: (values[0] or "").startswith("set")

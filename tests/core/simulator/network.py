@@ -217,17 +217,14 @@ class Network:
         return self._view
 
     def go_down(self, seconds: float) -> None:
-        """Be unreachable for *seconds*; every subscriber notices."""
         self.timeline.note("server", f"is unreachable for {seconds:.4f} s")
         self._down_until = max(self._down_until, self.timeline.now + seconds)
         self.drop_subscribers()
 
     def heal(self) -> None:
-        """Be reachable, and lose no message, from now on."""
         self._down_until = self.lossy_until = self.dilatory_until = self.timeline.now
 
     def restart(self) -> None:
-        """Lose all keys and connections."""
         self.timeline.note("server", "restarts empty")
         self.generation += 1
         self.server.replace()
@@ -238,7 +235,6 @@ class Network:
         self.server.remove(*keys)
 
     def drop_subscribers(self) -> None:
-        """Cut every subscriber connection."""
         subscribers = dict.fromkeys(s for several in self._subscribed.values() for s in several)
         self._subscribed.clear()
         for subscriber in subscribers:
@@ -254,7 +250,6 @@ class Network:
             self._subscribed.pop(channel, None)
 
     def forget(self, subscriber: Connection) -> None:
-        """Drop every subscription of *subscriber*, whose connection is gone."""
         for channel in list(self._subscribed):
             self.unsubscribe(channel, subscriber)
 

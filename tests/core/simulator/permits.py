@@ -203,7 +203,6 @@ class Sharing(Watcher):
     # Each step.
 
     def after_step(self, dump: Dump) -> None:
-        """Look at who has permits, on the server and by what clients believe."""
         world, judge = self.world, self.world.judge
         inside, standing = self._inside(dump), self._standing(dump)
         judge.ghosts(self.lock, inside, standing)

@@ -58,7 +58,6 @@ class Process:
 
     @property
     def random(self) -> Random:
-        """The run's source of randomness."""
         return self.client.random
 
     # What its program may do: ``yield from`` each of these.
@@ -66,7 +65,6 @@ class Process:
     def acquire(
         self, lock: Lock, timeout: float | None = None, lease: float | None = None
     ) -> Op[Hold | None]:
-        """Acquire *lock*; return the hold, or None after *timeout* seconds."""
         until = self.until(timeout)
         step = lock.acquiring().of(lock, self.owner, until, lease)
         hold: Hold | None = yield from self.perform(step, until)
@@ -76,7 +74,6 @@ class Process:
         yield from self.perform(held_by(lock, self.owner).release())
 
     def extend(self, lock: Lock, lease: float) -> Op[None]:
-        """Keep *lock* for at least *lease* seconds."""
         yield from self.perform(held_by(lock, self.owner).extend(lease))
 
     def until(self, timeout: float | None) -> float:
@@ -103,7 +100,6 @@ class Process:
         return result
 
     def wait_for(self, condition: Condition, timeout: float) -> Op[bool]:
-        """Wait for *condition*; return whether it was notified within *timeout* seconds."""
         step = WaitFor(condition, self.owner, self.until(timeout))
         notified: bool = yield from self.perform(step)
         self.client.world.judge.woken += notified
@@ -116,7 +112,6 @@ class Process:
         yield from Wait(None, self.client.clock() + seconds)
 
     def holds(self, lock: Lock) -> bool:
-        """Return whether it has *lock*, even if that is lost."""
         return hold_of(lock, self.owner) is not None
 
     def _carry(self, step: Step[Any]) -> Op[Any]:

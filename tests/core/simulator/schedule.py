@@ -110,7 +110,6 @@ def duplicate() -> Fault:
 
 
 def delay_request(seconds: float) -> Fault:
-    """Delay the request by *seconds*, however long its sender waits."""
     return Fault("delay request", seconds=seconds)
 
 
@@ -139,7 +138,6 @@ class Schedule:
 
     @property
     def benign(self) -> bool:
-        """Whether nothing will go wrong."""
         return not (self.effects or self.rates)
 
     def at_effect(self, process: str, number: int, random: Random) -> Fault | None:

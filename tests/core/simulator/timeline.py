@@ -79,7 +79,6 @@ class Timeline:
         return action() is not IDLE
 
     def note(self, who: str, what: object) -> None:
-        """Remember that *who* did *what*, which must not change any more."""
         self.trace.append(Event(self.now, who, what))
 
 

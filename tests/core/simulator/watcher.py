@@ -65,6 +65,5 @@ class Watcher:
 
 
 def zset(dump: Dump, key: str) -> dict[bytes, float]:
-    """Return the members of the sorted set at *key*, with their scores."""
     value: Any = dump[key].value if key in dump else {}
     return dict(value)

@@ -118,7 +118,6 @@ def _turn(me: Process, lock: Lock, *, benign: bool) -> Generator[Any, Any, None]
 
 
 def _news(me: Process, lock: Lock, *, benign: bool) -> Generator[Any, Any, None]:
-    """Hold *lock*, and wait for news or tell them."""
     random, condition = me.random, Condition(lock, "news")
     lease = None if benign else random.choice((None, None, 2.5, 5.0))
     if (yield from me.acquire(lock, random.choice((0.5, 3.0, None)), lease)) is None:

@@ -57,7 +57,6 @@ FLAT = CYCLES // 4
 
 
 def _memory() -> int:
-    """Return how many blocks of memory the interpreter has in use."""
     gc.collect()
     return sys.getallocatedblocks()
 

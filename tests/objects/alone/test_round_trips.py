@@ -17,7 +17,6 @@ LOCKS = [kind for kind in KINDS if kind.servers == 1 and kind.name not in ("lock
 
 
 def _sent(proxy: FaultProxy) -> list[bytes]:
-    """Return the commands that were sent since the last time."""
     commands = [request.args[0] for request in proxy.record]
     proxy.clear_record()
     return commands

@@ -81,7 +81,6 @@ class Keyspace:
 
     @property
     def now_ms(self) -> int:
-        """The time in whole milliseconds."""
         return self.now_us // 1000
 
     def entry(self, key: bytes) -> Entry | None:

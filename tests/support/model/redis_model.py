@@ -125,7 +125,6 @@ class RedisModel:
         self._tick()
 
     def dump(self) -> dict[bytes, Stored]:
-        """Return a copy of all keys that have not expired."""
         self._keyspace.now_us = self._now_us()
         now = self._keyspace.now_ms
         return {
@@ -151,7 +150,6 @@ class RedisModel:
         return round(self._now() * 1_000_000)
 
     def _tick(self) -> None:
-        """Begin what changes something, at the present time."""
         self._ran += 1
         self._keyspace.now_us = self._now_us()
 
