@@ -226,11 +226,8 @@ def looked_at(url: str) -> None:
 
 
 KNOWN = (
-    interlock.ClosedError,
-    interlock.NotHeldError,
-    interlock.HoldLostError,
-    interlock.ServerUnavailableError,
-    TimeoutError,
+    *(interlock.ClosedError, interlock.NotHeldError, interlock.HoldLostError),
+    *(interlock.ServerUnavailableError, TimeoutError),
 )
 
 

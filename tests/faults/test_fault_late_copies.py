@@ -30,11 +30,8 @@ if TYPE_CHECKING:
 
 HELPS = (
     *(
-        b"interlock_request:",
-        b"interlock_queue:",
-        b"interlock_rw_queue:",
-        b"interlock_forced:",
-        b"interlock_latch_ending:",
+        *(b"interlock_request:", b"interlock_queue:", b"interlock_rw_queue:"),
+        *(b"interlock_forced:", b"interlock_latch_ending:"),
     ),
     *(b"interlock_election_leader:", b"interlock_semaphore_queue:"),
     b"redisson_lock_token",

@@ -176,17 +176,10 @@ def test_the_upsert_of_the_guide(report_dsn: str) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"table": "report; DROP TABLE report"},
-        {"table": ""},
-        {"table": "a.b.c"},
-        {"columns": ("text = 'x', id",)},
-        {"columns": ("1st",)},
-        {"columns": ("token",)},
-        {"where": ()},
-        {"where": ("1=1 OR id",)},
-        {"where": ("id\n",)},
-        {"token_column": "token --"},
-        {"paramstyle": "named"},
+        *({"table": "report; DROP TABLE report"}, {"table": ""}, {"table": "a.b.c"}),
+        *({"columns": ("text = 'x', id",)}, {"columns": ("1st",)}, {"columns": ("token",)}),
+        *({"where": ()}, {"where": ("1=1 OR id",)}, {"where": ("id\n",)}),
+        *({"token_column": "token --"}, {"paramstyle": "named"}),
     ],
     ids=str,
 )

@@ -20,17 +20,8 @@ FIELDS = DIRECTORY / "highwayhash.jsonl"
 LENGTHS = (*range(4, 37, 3), 47, 48, 49, 63, 64, 65, 80, 95, 96, 97, 127, 128)
 HASHED = [
     *("", "a", "ab", "abc", "1", "42", "order:1", "order:2", "stock/42", "account 7", "aaa"),
-    *(
-        "\n",
-        " ",
-        "{a}",
-        "a:b:c",
-        "\u00e4",
-        "\u65e5\u672c\u8a9e",
-        "\U0001f512",
-        "A" * 255,
-        "x" * 1000,
-    ),
+    *("\n", " ", "{a}", "a:b:c", "\u00e4", "\u65e5\u672c\u8a9e", "\U0001f512"),
+    *("A" * 255, "x" * 1000),
     *(("0123456789abcdefghijklmnopqrstuvwxyz" * 4)[:length] for length in LENGTHS),
 ]
 """Values of group locks: every length around the hash's 32-byte packets, and text of all kinds."""

@@ -14,16 +14,7 @@ if TYPE_CHECKING:
     from tests.interop.pair import Pair
 
 KINDS = [
-    "lock",
-    "non_reentrant",
-    "fair",
-    "fenced",
-    "spin",
-    "read",
-    "write",
-    "multi",
-    "red",
-    "group",
+    *("lock", "non_reentrant", "fair", "fenced", "spin", "read", "write", "multi", "red", "group"),
 ]
 
 

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,31 +26,10 @@ AT_ONCE = 8.0
 
 
 @contextmanager
-def _out_of_memory(server: RedisServer) -> Iterator[None]:
-    server.execute("CONFIG", "SET", "maxmemory", 1)
+def _between(begin: str, end: str, server: RedisServer) -> Iterator[None]:
+    server.execute(*begin.split())
     yield
-    server.execute("CONFIG", "SET", "maxmemory", 0)
-
-
-@contextmanager
-def _read_only(server: RedisServer) -> Iterator[None]:
-    server.execute("REPLICAOF", "127.0.0.1", 1)
-    yield
-    server.execute("REPLICAOF", "NO", "ONE")
-
-
-@contextmanager
-def _too_few_replicas(server: RedisServer) -> Iterator[None]:
-    server.execute("CONFIG", "SET", "min-replicas-to-write", 1)
-    yield
-    server.execute("CONFIG", "SET", "min-replicas-to-write", 0)
-
-
-@contextmanager
-def _not_permitted(server: RedisServer) -> Iterator[None]:
-    server.execute("ACL", "SETUSER", "default", "-evalsha", "-eval")
-    yield
-    server.execute("ACL", "SETUSER", "default", "+@all")
+    server.execute(*end.split())
 
 
 @contextmanager
@@ -102,10 +82,12 @@ def _busy(server: RedisServer) -> Iterator[None]:
 TROUBLES: dict[str, Callable[[RedisServer], Any]] = {
     "BUSY": _busy,
     "MISCONF": _cannot_persist,
-    "NOPERM": _not_permitted,
-    "NOREPLICAS": _too_few_replicas,
-    "OOM": _out_of_memory,
-    "READONLY": _read_only,
+    "NOPERM": partial(_between, "ACL SETUSER default -evalsha -eval", "ACL SETUSER default +@all"),
+    "NOREPLICAS": partial(
+        _between, "CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0"
+    ),
+    "OOM": partial(_between, "CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"),
+    "READONLY": partial(_between, "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"),
 }
 TRANSIENT = {"BUSY", "NOREPLICAS", "LOADING", "READONLY"}
 """Errors that may pass; READONLY from a server that has executed scripts before."""

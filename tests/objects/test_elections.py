@@ -144,21 +144,6 @@ def test_a_lost_term_cancels_what_runs(scene: Stage) -> None:
     assert ended.is_set()
 
 
-def test_a_lost_term_is_told(scene: Stage) -> None:
-    """A leader whose term somebody has ended is told, and leaving the block raises."""
-    owner, election, told = scene.actor(), _candidate(scene, lease=SOON), threading.Event()
-    leave = enter(scene, owner, election)
-    term = owner.do(lambda: election.hold)
-    owner.do(term.on_lost, told.set)
-    assert scene.actor().do(_candidate(scene).force_release)
-    assert told.wait(SOON + PROMPT)
-    assert term.lost.is_set()
-    with pytest.raises(HoldLostError):
-        term.ensure()
-    with pytest.raises(HoldLostError):
-        owner.do(leave)
-
-
 def test_a_term_with_a_lease_is_not_renewed(scene: Stage) -> None:
     """With ``lease=`` a leader leads that long at most, and the next one follows at once."""
     owner, waiter = scene.actor(), scene.actor()
@@ -171,17 +156,6 @@ def test_a_term_with_a_lease_is_not_renewed(scene: Stage) -> None:
     assert time.monotonic() - began > 0.9
     wait_until(term.lost.is_set, 5, "the former leader is told")
     assert waiter.do(lambda: second.hold).token > term.token
-
-
-def test_closing_the_leaders_client_resigns(scene: Stage) -> None:
-    """The next candidate leads at once."""
-    client, owner, waiter = scene.client(), scene.actor(), scene.actor()
-    assert owner.do(client.election(NAME).acquire)
-    other = _candidate(scene, "b")
-    waiting = joins(scene, waiter, other.acquire)
-    scene.close(client)
-    assert waiting.result(PROMPT)
-    assert waiter.do(other.leader).candidate == "b"
 
 
 @pytest.mark.promise("death")

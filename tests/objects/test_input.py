@@ -46,15 +46,9 @@ def test_names(stage: Stage) -> None:
 
 
 ACQUIRES: tuple[dict[str, Any], ...] = (
-    {"timeout": -2},
-    {"timeout": NAN},
-    {"timeout": "1"},
-    {"blocking": 5},
-    {"blocking": False, "timeout": 1},
-    {"lease": 0},
-    {"lease": NAN},
-    {"lease": interlock.options.MIN_LEASE / 2},
-    {"lease": interlock.options.MAX_LEASE * 2},
+    *({"timeout": -2}, {"timeout": NAN}, {"timeout": "1"}, {"blocking": 5}),
+    *({"blocking": False, "timeout": 1}, {"lease": 0}, {"lease": NAN}),
+    *({"lease": interlock.options.MIN_LEASE / 2}, {"lease": interlock.options.MAX_LEASE * 2}),
     {"lease": "1"},
 )
 FACTORIES: tuple[dict[str, Any], ...] = ({"timeout": -3}, {"timeout": NAN}, {"lease": 0.005})
@@ -89,12 +83,8 @@ def test_timeouts_that_threading_takes(stage: Stage) -> None:
     """None and -1 wait for ever, 0 tries once, and blocking=False goes with -1."""
     lock, owner = stage.lock(), stage.actor()
     for arguments in (
-        {"timeout": None},
-        {"timeout": -1},
-        {"timeout": 0},
-        {"timeout": threading.TIMEOUT_MAX},
-        {"blocking": False},
-        {"blocking": False, "timeout": -1},
+        *({"timeout": None}, {"timeout": -1}, {"timeout": 0}, {"timeout": threading.TIMEOUT_MAX}),
+        *({"blocking": False}, {"blocking": False, "timeout": -1}),
     ):
         assert owner.do(lock.acquire, **arguments)
         owner.do(lock.release)
@@ -153,11 +143,7 @@ def _refused(client: Any) -> Iterator[tuple[Callable[[], Any], type[Exception], 
         for number in numbers:
             yield partial(call, number), ValueError if type(number) is int else TypeError, word
     for wait in (
-        event.wait,
-        latch.wait,
-        plain.acquire,
-        leased.try_acquire,
-        client.barrier(NAME, 2).wait,
+        *(event.wait, latch.wait, plain.acquire, leased.try_acquire, client.barrier(NAME, 2).wait),
         condition.wait,
     ):
         for timeout in (-2, NAN, "1"):
@@ -237,13 +223,8 @@ def test_a_key_of_another_type_for_other_objects(
 @pytest.mark.parametrize(
     "bad",
     [
-        {"lease": 0.005},
-        {"lease": NAN},
-        {"fair_wait": -1},
-        {"command_timeout": math.inf},
-        {"outage_timeout": "x"},
-        {"pubsub": "loud"},
-        {"replicas": 2},
+        *({"lease": 0.005}, {"lease": NAN}, {"fair_wait": -1}, {"command_timeout": math.inf}),
+        *({"outage_timeout": "x"}, {"pubsub": "loud"}, {"replicas": 2}),
     ],
     ids=str,
 )

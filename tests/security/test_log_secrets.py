@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 SECRET = "hunter2-and-more"
 RULES = ("reset", "on", f">{SECRET}", "~*", "&*", "+@all")
 EXPECTED = {
-    "lock.slow_acquire",
-    "lock.slow_hold",
-    "lock.force_released",
-    "lock.lost",
+    *("lock.slow_acquire", "lock.slow_hold", "lock.force_released", "lock.lost"),
     "renewal.failing",
 }
 

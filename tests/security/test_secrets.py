@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
 SECRET = "hunter2-and-more"
 URLS = (
-    f"redis://:{SECRET}@127.0.0.1:1",
-    f"redis://alice:{SECRET}@127.0.0.1:1/3",
-    f"rediss://alice:{SECRET}@127.0.0.1:1",
-    f"redis://127.0.0.1:1?password={SECRET}",
+    *(f"redis://:{SECRET}@127.0.0.1:1", f"redis://alice:{SECRET}@127.0.0.1:1/3"),
+    *(f"rediss://alice:{SECRET}@127.0.0.1:1", f"redis://127.0.0.1:1?password={SECRET}"),
     f"unix://alice:{SECRET}@/nonexistent/redis.sock",
     f"redis+cluster://alice:{SECRET}@127.0.0.1:1",
     f"redis+sentinel://alice:{SECRET}@127.0.0.1:1/mymaster?sentinel_password={SECRET}",

@@ -35,14 +35,11 @@ def test_a_prefix_that_cannot_be_is_refused(face: Face, prefix: Any) -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "redis://localhost?prefix=acme:",
-        "redis://localhost/0?prefix=acme%3A&socket_timeout=3",
+        *("redis://localhost?prefix=acme:", "redis://localhost/0?prefix=acme%3A&socket_timeout=3"),
         "rediss://localhost?ssl_cert_reqs=none&prefix=acme:",
         "unix:///tmp/it?db=1&prefix=acme:&socket_timeout=3",
-        "redis+sentinel://a,b/mymaster?prefix=acme:",
-        "valkey+cluster://a,b?prefix=acme:",
-        "embedded://test?prefix=acme:",
-        "embedded://?prefix=acme:",
+        *("redis+sentinel://a,b/mymaster?prefix=acme:", "valkey+cluster://a,b?prefix=acme:"),
+        *("embedded://test?prefix=acme:", "embedded://?prefix=acme:"),
     ],
 )
 def test_a_url_may_give_the_prefix(face: Face, url: str) -> None:

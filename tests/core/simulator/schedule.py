@@ -8,7 +8,7 @@ come at a time.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from interlock.errors import ServerUnavailableError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 When: TypeAlias = Literal["before", "after", "late"]
 """Before the server acts, after it acted, or so early that it acts after the operation's end."""
 
-Kind: TypeAlias = Literal[
+EffectKind: TypeAlias = Literal[
     "drop request",
     "drop reply",
     "duplicate",
@@ -27,26 +27,23 @@ Kind: TypeAlias = Literal[
     "delay reply",
     "raise",
     "abandon",
-    "crash",
-    "pause",
-    "outage",
-    "restart",
-    "force release",
-    "deafen",
-    "lose messages",
-    "delay messages",
-    "failover",
 ]
-
-EFFECT_KINDS: tuple[Kind, ...] = (
-    "drop request",
-    "drop reply",
-    "duplicate",
-    "delay request",
-    "delay reply",
-    "raise",
-    "abandon",
+Kind: TypeAlias = (
+    EffectKind
+    | Literal[
+        "crash",
+        "pause",
+        "outage",
+        "restart",
+        "force release",
+        "deafen",
+        "lose messages",
+        "delay messages",
+        "failover",
+    ]
 )
+
+EFFECT_KINDS: tuple[EffectKind, ...] = get_args(EffectKind)
 """What happens to one effect; the others happen at a time."""
 
 _WHENS: tuple[When, ...] = ("before", "after", "late")
