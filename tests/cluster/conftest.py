@@ -59,6 +59,5 @@ def emptied(servers: ClusterServers) -> ClusterServers:
 @pytest.fixture
 async def plain(face: Face, cluster: ClusterServers, patient: None) -> AsyncIterator[Stage]:
     with eyes(cluster) as seen:
-        set_up = Stage(face, KINDS[0], cluster.url(), seen, command_timeout=PATIENCE)
-        yield set_up
-        await set_up.end()
+        async with Stage(face, KINDS[0], cluster.url(), seen, command_timeout=PATIENCE) as set_up:
+            yield set_up

@@ -47,24 +47,20 @@ def test_every_object_works_in_another_database(cluster: ClusterServers) -> None
 @of_valkey_9
 async def test_one_name_in_two_databases(cluster: ClusterServers, face: Face) -> None:
     """One name in two databases is two locks, and a release wakes the waiter of its own one."""
-    first = cluster.nodes[0].client()
-    stage = Stage(face, KINDS[0], cluster.url(db=1), first)
-    try:
-        one, other = stage.client(), stage.client(cluster.url(db=3))
-        rival = stage.client()
-        ours, theirs = one.lock("name"), other.lock("name")
-        owner, waiter = stage.owner(), stage.owner()
-        assert await owner.do(ours.acquire)
-        assert await owner.do(theirs.acquire, timeout=0)
-        waiting = asyncio.create_task(waiter.do(rival.lock("name").acquire, timeout=30))
-        await queued(rival)
-        await owner.do(theirs.release)
-        assert await owner.do(ours.owned)
-        await owner.do(ours.release)
-        assert await asyncio.wait_for(waiting, 20)
-        with pytest.raises(ConfigError, match="a member twice"):
-            one.multi_lock(one.lock("name"), rival.lock("name"))
-        assert one.multi_lock(one.lock("two"), other.lock("two"))
-    finally:
-        await stage.end()
-        first.close()
+    with cluster.nodes[0].client() as first:
+        async with Stage(face, KINDS[0], cluster.url(db=1), first) as stage:
+            one, other = stage.client(), stage.client(cluster.url(db=3))
+            rival = stage.client()
+            ours, theirs = one.lock("name"), other.lock("name")
+            owner, waiter = stage.owner(), stage.owner()
+            assert await owner.do(ours.acquire)
+            assert await owner.do(theirs.acquire, timeout=0)
+            waiting = asyncio.create_task(waiter.do(rival.lock("name").acquire, timeout=30))
+            await queued(rival)
+            await owner.do(theirs.release)
+            assert await owner.do(ours.owned)
+            await owner.do(ours.release)
+            assert await asyncio.wait_for(waiting, 20)
+            with pytest.raises(ConfigError, match="a member twice"):
+                one.multi_lock(one.lock("name"), rival.lock("name"))
+            assert one.multi_lock(one.lock("two"), other.lock("two"))

@@ -35,9 +35,8 @@ def harmed() -> Iterator[ClusterServers]:
 @pytest.fixture
 async def hurt(face: Face, harmed: ClusterServers) -> AsyncIterator[Stage]:
     with eyes(harmed) as seen:
-        set_up = Stage(face, KINDS[0], harmed.url(), seen)
-        yield set_up
-        await set_up.end()
+        async with Stage(face, KINDS[0], harmed.url(), seen) as set_up:
+            yield set_up
 
 
 async def test_nodes_come_and_go(hurt: Stage, harmed: ClusterServers) -> None:

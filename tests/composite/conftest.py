@@ -61,20 +61,17 @@ def own_servers(request: pytest.FixtureRequest) -> Iterator[Sequence[RedisServer
 
 @pytest.fixture
 async def table(face: Face, servers: Sequence[RedisServer]) -> AsyncIterator[Table]:
-    set_up = Table(face, servers[:3])
-    yield set_up
-    await set_up.end()
+    async with Table(face, servers[:3]) as set_up:
+        yield set_up
 
 
 @pytest.fixture
 async def five(face: Face, servers: Sequence[RedisServer]) -> AsyncIterator[Table]:
-    set_up = Table(face, servers)
-    yield set_up
-    await set_up.end()
+    async with Table(face, servers) as set_up:
+        yield set_up
 
 
 @pytest.fixture
 async def own(face: Face, own_servers: Sequence[RedisServer]) -> AsyncIterator[Table]:
-    set_up = Table(face, own_servers)
-    yield set_up
-    await set_up.end()
+    async with Table(face, own_servers) as set_up:
+        yield set_up

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 
 import pytest
-from tests.core.strikes import Struck, strike
+from tests.core.strikes import strike, struck_again
 from tests.support.patience import wait_until
 
 from interlock import BrokenBarrierError
@@ -57,7 +55,7 @@ def test_strikes(client: Client, redis_client: redis.Redis, what: str, twice: bo
     while struck:
         if what in ("abort", "reset"):
             (barrier.reset if what == "abort" else barrier.abort)()
-        with _struck_again(again if twice else 0):
+        with struck_again(again if twice else 0, Arrive, End):
             struck = strike(calls[what], at)
         wait_until(lambda: not (session.live or session.garbage.dead), 5, f"nothing, after {at}")
         assert not session.queues.places, at
@@ -72,19 +70,3 @@ def test_strikes(client: Client, redis_client: redis.Redis, what: str, twice: bo
 def _in_vain(barrier: Barrier) -> None:
     with suppress(BrokenBarrierError):
         barrier.wait(0.001)
-
-
-def _struck_again(at: int) -> Any:
-    """Return a context in which a strike at a wait or end strikes its `give_up` as well."""
-    stack, left = ExitStack(), [at] if at else []
-    for step in (Arrive, End):
-        give_up = step.give_up
-
-        def struck(self: Any, give_up: Any = give_up) -> None:
-            if not (left and isinstance(sys.exception(), Struck)):
-                give_up(self)
-            elif strike(lambda: give_up(self), left.pop()):
-                raise Struck
-
-        stack.enter_context(mock.patch.object(step, "give_up", struck))
-    return stack

@@ -79,12 +79,19 @@ def _block(lock: Any) -> None:
         pass
 
 
+def _is_soon_free(lock: Any, at: int) -> None:
+    state, deadline = lock._core.session, time.monotonic() + 5
+    while lock.locked() or state.live or current_owner().table or any(current_owner().cell[0]):
+        assert time.monotonic() < deadline, at
+        time.sleep(0.001)
+    state.garbage.dead.clear()  # an unanswered try is released for a whole lease
+
+
 @pytest.mark.filterwarnings("ignore::interlock.MisuseWarning")  # of a block that never began
 @pytest.mark.parametrize("way", ["acquire", "with", "release"])
 def test_a_strike_anywhere_leaves_nothing(lock: Any, way: str) -> None:
     """Soon after the error is seen nothing is held, here and on the server."""
     calls = {"acquire": lock.acquire, "with": lambda: _block(lock), "release": lock.release}
-    state = lock._core.session
     for at in range(3, 5000, 7):
         if way == "release":
             assert lock.acquire(timeout=5)
@@ -94,11 +101,7 @@ def test_a_strike_anywhere_leaves_nothing(lock: Any, way: str) -> None:
             lock.release()  # it was struck before it began
         if not struck:
             break
-        deadline = time.monotonic() + 5
-        while lock.locked() or state.live or current_owner().table or any(current_owner().cell[0]):
-            assert time.monotonic() < deadline, at
-            time.sleep(0.001)
-        state.garbage.dead.clear()  # an unanswered try is released for a whole lease
+        _is_soon_free(lock, at)
     assert at > 100
     if way == "acquire":
         lock.release()
@@ -107,7 +110,7 @@ def test_a_strike_anywhere_leaves_nothing(lock: Any, way: str) -> None:
 @pytest.mark.parametrize("way", ["hand over", "adopt"])
 def test_a_strike_anywhere_gives_to_nobody(lock: Any, way: str) -> None:
     """A hold that is struck on its way to another process is soon nobody's."""
-    state, at = lock._core.session, 0
+    at = 0
     for at in range(3, 5000, 7):
         assert lock.acquire(timeout=5), at
         hold = lock.hold
@@ -121,11 +124,7 @@ def test_a_strike_anywhere_gives_to_nobody(lock: Any, way: str) -> None:
         if ticket is not None:
             with contextlib.suppress(NotHeldError):
                 again().release()
-        deadline = time.monotonic() + 5
-        while lock.locked() or state.live or current_owner().table or any(current_owner().cell[0]):
-            assert time.monotonic() < deadline, at
-            time.sleep(0.001)
-        state.garbage.dead.clear()  # an unanswered try is released for a whole lease
+        _is_soon_free(lock, at)
     assert at > 100
     assert (lock.hold is None) is (way == "hand over")
 

@@ -1,4 +1,4 @@
-"""The examples of the documentation run, and its links lead somewhere."""
+"""The documentation: its examples run, its links lead somewhere, its promises have tests."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.docs.programs import assert_runs
+from tests.promises import held, promised
 from tools import site_hooks
 
 if TYPE_CHECKING:
@@ -115,3 +116,10 @@ def test_the_tab_of_a_program_runs(
 ) -> None:
     """A program for tasks, which the site makes for a tab, runs as it stands."""
     assert_runs(site_hooks.face(block, library), redis_url, tmp_path)
+
+
+def test_each_promise_has_a_test() -> None:
+    """Each row of the page of promises has an id, and a test that is marked with it."""
+    ids = promised()
+    assert "" not in ids
+    assert set(held()) == set(ids)

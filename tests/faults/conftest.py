@@ -31,6 +31,5 @@ async def own(face: Face, fresh_server: RedisServer) -> AsyncIterator[Stage]:
     The test may pause, kill and restart the server, and must leave it running.
     """
     with fresh_server.client() as seen:
-        set_up = Stage(face, KINDS[0], fresh_server.url(), seen)
-        yield set_up
-        await set_up.end()
+        async with Stage(face, KINDS[0], fresh_server.url(), seen) as set_up:
+            yield set_up

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def stage(face: Face, redis_client: redis.Redis, redis_url: str) -> AsyncIterator[Stage]:
-    set_up = Stage(face, KINDS[0], redis_url, redis_client)
-    yield set_up
-    await set_up.end()
+    async with Stage(face, KINDS[0], redis_url, redis_client) as set_up:
+        yield set_up
 
 
 @pytest.fixture(scope="module")

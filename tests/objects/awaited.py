@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import pytest
 import redis
@@ -119,6 +119,12 @@ class Stage:
     async def close(self, client: Any) -> None:
         await self.face.call(client.close)
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.end()
+
     async def end(self) -> None:
         """Close every client, and end every owner and what they ran in."""
         errors: list[Exception] = []
@@ -142,9 +148,8 @@ def stage_of(kind: Kind) -> Any:
     async def stage(
         face: Face, loaded: redis.Redis, redis_url: str, patient: None
     ) -> AsyncIterator[Stage]:
-        set_up = Stage(face, kind, redis_url, loaded)
-        yield set_up
-        await set_up.end()
+        async with Stage(face, kind, redis_url, loaded) as set_up:
+            yield set_up
 
     return stage
 

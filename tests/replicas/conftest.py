@@ -73,6 +73,5 @@ def kind() -> Kind:
 @pytest.fixture
 async def bed(face: Face, kind: Kind, replicated: ReplicatedServers) -> AsyncIterator[Bed]:
     """Give each face in turn on a primary with two replicas that the test may stop."""
-    set_up = Bed(face, replicated, kind)
-    yield set_up
-    await set_up.end()
+    async with Bed(face, replicated, kind) as set_up:
+        yield set_up
