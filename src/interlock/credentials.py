@@ -1,7 +1,7 @@
 """Credentials that change while a client lives: for ``connect(credentials=...)``.
 
-A client asks for credentials before each new connection. It asks again before they end, and then
-logs in anew on its open connections.
+A client asks for credentials before its first connection, and again before they end or when a
+server refuses them. If they have changed, it logs in anew on its open connections.
 """
 
 from __future__ import annotations

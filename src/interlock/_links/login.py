@@ -58,7 +58,7 @@ class Follower(Protocol):
 
 
 class Login:
-    """The credentials that a provider gives; an endpoint asks for them when it connects.
+    """The credentials that a provider gives; an endpoint takes them from here when it connects.
 
     Args:
         provider: an object with `get_credentials`, or a function that returns the same.
@@ -105,7 +105,7 @@ class Login:
     def follow(self, follower: Follower) -> None:
         """Tell *follower* of new credentials until `leave`, or for as long as it lives."""
         self._followers[follower] = None
-        # If no thread can start, new credentials come with each connection.
+        # If no thread can start, it does with a later follower.
         _ = self._keeping.begin(self, self._keep)
 
     def leave(self, follower: Follower) -> None:
