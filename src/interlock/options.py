@@ -133,7 +133,8 @@ class Options:
         credentials: for credentials that change: an object with ``get_credentials()``, such as a
             `CredentialProvider` of redis-py's, or a function. It returns ``(username, password)``,
             or these two and for how many seconds they work (75 unless told). It is asked before
-            each new connection, and again before they end; then open connections log in anew.
+            the first connection, and again before they end or when a server refuses them; then
+            open connections log in anew.
         slow_acquire: a wait that lasts longer is logged, with the holder; None for never. Waits
             and terms of an election are not.
         slow_hold: a hold that lasts longer is logged; None for never.
