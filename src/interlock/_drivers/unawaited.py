@@ -9,13 +9,16 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from interlock._misuse import publish
+from interlock._traceback import outermost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
-    from types import CoroutineType
+    from contextlib import AbstractAsyncContextManager
+    from types import CoroutineType, TracebackType
 
 P = ParamSpec("P")
 T = TypeVar("T")
+H = TypeVar("H", bound="AbstractAsyncContextManager[object, None]")
 
 
 _STEPPED = inspect.CORO_RUNNING, inspect.CORO_SUSPENDED
@@ -71,7 +74,40 @@ class Unawaited(Coroutine[Any, Any, T]):
 _TASKS = "asyncio.base_tasks"
 
 
-publish("interlock.asyncio", Unawaited)
+class Attempt(Unawaited[H]):
+    """An acquire that gives a hold: ``await`` it, or enter it by ``async with``.
+
+    Leaving the block releases the hold, by any task.
+    """
+
+    _hold: H | None = None
+
+    async def __aenter__(self) -> H:
+        hold = self._hold = await self._coroutine
+        return cast("H", await hold.__aenter__())
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._hold is not None:
+            with outermost:
+                await self._hold.__aexit__(kind, raised, trace)
+
+
+publish("interlock.asyncio", Attempt, Unawaited)
+
+
+def attempt(function: Callable[P, Coroutine[Any, Any, H]]) -> Callable[P, Attempt[H]]:
+    """Make *function* return what may be awaited or entered."""
+
+    @wraps(function)
+    def attempted(*args: P.args, **kwargs: P.kwargs) -> Attempt[H]:
+        return Attempt(function(*args, **kwargs))
+
+    return attempted
 
 
 def awaited(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Unawaited[T]]:

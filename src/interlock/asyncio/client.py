@@ -29,7 +29,7 @@ from interlock._drivers.aio import AsyncDriver
 from interlock._drivers.known_hold import of_block
 from interlock._drivers.members import condition_of
 from interlock._drivers.process.identity import this_process
-from interlock._drivers.unawaited import awaited
+from interlock._drivers.unawaited import attempt
 from interlock._hints import hints, told
 from interlock._links.urls import open_url, servers_of
 from interlock.asyncio.barrier import Barrier
@@ -435,7 +435,7 @@ class Client:
         return self.lock(name).trying(timeout, lease=lease)
 
     # asyncio only
-    @awaited
+    @attempt
     # end
     async def adopt(self, ticket: Ticket | str, *, lease: Duration | None = None) -> Hold:
         """Take over a hold that another process gave away by `Hold.hand_over`; one round trip.

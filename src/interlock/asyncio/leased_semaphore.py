@@ -17,7 +17,7 @@ from interlock._drivers.known_hold import of_block
 from interlock._drivers.process.line import line_of, note_line
 from interlock._drivers.process.whole import give_up, whole_method
 from interlock._drivers.tasks import current_owner
-from interlock._drivers.unawaited import awaited
+from interlock._drivers.unawaited import attempt, awaited
 from interlock._hints import hints, told, unexpected
 from interlock._misuse import publish
 from interlock._traceback import outermost, shorten
@@ -159,7 +159,7 @@ class LeasedSemaphore(Takes):
         return f"<{type(self).__name__} {self.name!r}>"
 
     # asyncio only
-    @awaited
+    @attempt
     # end
     @told
     async def acquire(
