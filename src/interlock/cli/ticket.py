@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import sys
@@ -109,13 +108,12 @@ def _acquire(client: Client, given: Mapping[str, Any], reason: str) -> int:
         # If this process dies before the ticket is written, this short lease ends it.
         ticket = hold.hand_over(lease=min(check_lease(wanted), _TO_WRITE))
     try:
-        with contextlib.ExitStack() as unless_written:
-            # An error of this is told instead: the lock may not be free.
-            _ = unless_written.callback(ticket.release)
-            ticket.announce(wanted, reason, who=f"{user()}@{socket.gethostname()}")
-            _write(str(ticket), given["ticket_file"])
-            _ = unless_written.pop_all()
-    except OSError as error:
+        ticket.announce(wanted, reason, who=f"{user()}@{socket.gethostname()}")
+        _write(str(ticket), given["ticket_file"])
+    except BaseException as error:
+        ticket.release()  # an error of this is told instead: the lock may not be free
+        if not isinstance(error, OSError):
+            raise
         say(f"the ticket could not be written, so the lock is free again: {error}")
         return Status.OUTPUT
     ticket.extend(wanted)
