@@ -10,7 +10,6 @@ and how it waits.
 
 from __future__ import annotations
 
-import itertools
 import weakref
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -42,10 +41,6 @@ if TYPE_CHECKING:
     from interlock._core.model.hold import Owner
     from interlock._links.topology import Topology
     from interlock.options import Options
-
-
-_numbers = itertools.count(1)
-"""The numbers of waits without a hold."""
 
 
 class ConnectedDriver:
