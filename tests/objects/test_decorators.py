@@ -87,6 +87,7 @@ def test_it_decorates_methods_and_keeps_what_they_are_called(
         number = 5
 
         def _pay(self, order_id: int) -> set[str]:
+            """Pay."""
             return own_keys(seen)
 
         pay = client.locked("{self.number}:{order_id}")(function(scene, _pay))
