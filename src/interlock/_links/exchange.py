@@ -22,6 +22,7 @@ try:
 except ImportError:  # there was no compiler, or the C part is older than its source
     _in_c = None
 
+COMPILED = _in_c is not None
 CHUNK = 65536
 """The most bytes that are read at a time."""
 

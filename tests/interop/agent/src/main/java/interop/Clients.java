@@ -104,7 +104,8 @@ final class Clients {
 
     private RLock[] members(JsonNode of) {
         List<RLock> members = new ArrayList<>();
-        of.get("members").forEach(member -> members.add(lock(member)));
+        boolean fresh = of.path("fresh").asBoolean();
+        of.get("members").forEach(member -> members.add(fresh ? make(member) : lock(member)));
         return members.toArray(new RLock[0]);
     }
 
