@@ -23,7 +23,7 @@ from interlock._core.model.hold import ENDED, LOST, Claim, Job
 from interlock._core.model.no_hold import NoHold
 from interlock._drivers.block import ByHand, Exit, bury, entered, is_over, struck
 from interlock._drivers.known_hold import KnownHold, of_block
-from interlock._drivers.process.line import line_of, note_line
+from interlock._drivers.process.line import note_line
 from interlock._drivers.process.whole import give_up, whole
 from interlock._drivers.tasks import LostEvent, current_owner, lasting_owner
 from interlock._drivers.unawaited import awaited
@@ -124,7 +124,8 @@ class _Entering:
                 if claim is None or claim.__callback__ is bury:
                     note_line(hold, 1)  # an exit stack may be in between
                 else:
-                    hold.line = line_of(_getframe(1))
+                    frame = _getframe(1)
+                    hold.line = frame.f_code, frame.f_lasti
             # asyncio only
             if self.cancel_on_lost:
                 driver.cancel_on_lost(hold)
@@ -396,7 +397,8 @@ class Lock(_Entering):
             if hold is not None:
                 self._taken = hold
                 if hold.line is None:
-                    hold.line = line_of(_getframe(1))
+                    frame = _getframe(1)
+                    hold.line = frame.f_code, frame.f_lasti
             return hold is not None  # noqa: TRY300 - a signal may strike here
         except BaseException as error:
             give_up(step)

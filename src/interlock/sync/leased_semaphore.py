@@ -16,7 +16,7 @@ from interlock._core.model.no_hold import NoHold
 from interlock._drivers.block import Exit, Kept
 from interlock._drivers.flow import current_owner
 from interlock._drivers.known_hold import of_block
-from interlock._drivers.process.line import line_of, note_line
+from interlock._drivers.process.line import note_line
 from interlock._drivers.process.whole import give_up, whole_method
 from interlock._hints import hints, told, unexpected
 from interlock._misuse import publish
@@ -95,7 +95,8 @@ class Takes:
             hold = driver.perform(step)
             if hold is None:
                 return None
-            hold.line = line_of(_getframe(2))
+            frame = _getframe(2)
+            hold.line = frame.f_code, frame.f_lasti
             return of_block(Permit, driver, hold, kept)
         except BaseException:
             give_up(step)

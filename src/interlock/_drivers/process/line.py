@@ -13,14 +13,7 @@ from interlock._core.model.hold import is_ours
 from interlock._misuse import caller_frame
 
 if TYPE_CHECKING:
-    from types import FrameType
-
-    from interlock._core.model.hold import Hold, Line
-
-
-def line_of(frame: FrameType) -> Line:
-    """Return the line that runs in *frame*."""
-    return frame.f_code, frame.f_lasti
+    from interlock._core.model.hold import Hold
 
 
 def note_line(hold: Hold, above: int) -> None:
@@ -29,7 +22,8 @@ def note_line(hold: Hold, above: int) -> None:
     A re-entry changes nothing. The search begins with the frame *above* frames above this one.
     """
     if hold.line is None or is_ours(hold.line):
-        line = line_of(caller_frame(above + 1))
+        frame = caller_frame(above + 1)
+        line = frame.f_code, frame.f_lasti
         for part in (hold, *getattr(hold, "members", ())):
             if part.line is None or is_ours(part.line):
                 part.line = line
