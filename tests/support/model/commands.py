@@ -1,7 +1,7 @@
 """The commands that scripts of the library call: on keys of any type, and of each type.
 
-What no script says is not here: a number of arguments that is wrong, for example, is an error of
-Python's.
+What no script says is not here: a number that is none, for example, or one argument too many, is an
+error of Python's.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from tests.support.model.keyspace import (
     Reply,
     ZSet,
     format_score,
-    integer,
-    number,
     pairs,
 )
 
@@ -39,7 +37,7 @@ def _del(db: Keyspace, args: Args) -> Reply:
 
 def _pexpire(db: Keyspace, args: Args) -> Reply:
     key, amount = args
-    when, entry = db.now_ms + integer(amount), db.entry(key)
+    when, entry = db.now_ms + int(amount), db.entry(key)
     if entry is None:
         return 0
     if when <= db.now_ms:
@@ -75,9 +73,9 @@ def _set(db: Keyspace, args: Args) -> Reply:
         case []:
             pass
         case [b"PX", amount]:
-            if integer(amount) <= 0:
+            if int(amount) <= 0:
                 raise ModelError("ERR invalid expire time in 'set' command")
-            expires = db.now_ms + integer(amount)
+            expires = db.now_ms + int(amount)
         case _:
             raise ModelError("ERR syntax error")
     db.put(key, text).expires = expires
@@ -86,14 +84,14 @@ def _set(db: Keyspace, args: Args) -> Reply:
 
 def _add(db: Keyspace, key: bytes, amount: int) -> Reply:
     present = db.find(key, bytes)
-    total = amount + (0 if present is None else integer(present))
+    total = amount + (0 if present is None else int(present))
     entry = db.entry(key) or db.put(key, b"")
     entry.value = b"%d" % total
     return total
 
 
 def _incrby(db: Keyspace, args: Args) -> Reply:
-    return _add(db, args[0], integer(args[1]))
+    return _add(db, args[0], int(args[1]))
 
 
 def _decr(db: Keyspace, args: Args) -> Reply:
@@ -101,7 +99,7 @@ def _decr(db: Keyspace, args: Args) -> Reply:
 
 
 def _decrby(db: Keyspace, args: Args) -> Reply:
-    return _add(db, args[0], -integer(args[1]))
+    return _add(db, args[0], -int(args[1]))
 
 
 def _strlen(db: Keyspace, args: Args) -> Reply:
@@ -173,12 +171,12 @@ def _lpop(db: Keyspace, args: Args) -> Reply:
 
 
 def _lindex(db: Keyspace, args: Args) -> Reply:
-    stored, index = _list(db, args[0]), integer(args[1])
+    stored, index = _list(db, args[0]), int(args[1])
     return stored[index] if -len(stored) <= index < len(stored) else None
 
 
 def _lrange(db: Keyspace, args: Args) -> Reply:
-    start, stop = integer(args[1]), integer(args[2])
+    start, stop = int(args[1]), int(args[2])
     stored = _list(db, args[0])
     return [*stored[bounds(start, stop, len(stored))]]
 
@@ -192,7 +190,7 @@ def bounds(start: int, stop: int, length: int) -> slice:
 
 def _lrem(db: Keyspace, args: Args) -> Reply:
     key, amount, item = args
-    count, stored = integer(amount), db.find(key, List)
+    count, stored = int(amount), db.find(key, List)
     if stored is None:
         return 0
     found = [index for index, present in enumerate(stored) if present == item]
@@ -218,7 +216,7 @@ def _zset(db: Keyspace, key: bytes) -> ZSet:
 
 def _between(low: bytes, high: bytes) -> Callable[[float], bool]:
     """Return whether a score is between two bounds, of which a bracket opens one."""
-    least, most = number(low.removeprefix(b"(")), number(high.removeprefix(b"("))
+    least, most = float(low.removeprefix(b"(")), float(high.removeprefix(b"("))
 
     def admits(score: float) -> bool:
         above = score > least if low.startswith(b"(") else score >= least
@@ -230,7 +228,7 @@ def _between(low: bytes, high: bytes) -> Callable[[float], bool]:
 def _zadd(db: Keyspace, args: Args) -> Reply:
     key, *rest = args
     flag = rest.pop(0).upper() if rest[0].upper() in (b"NX", b"XX", b"GT") else b""
-    scores = [(number(score), member) for score, member in pairs(rest)]
+    scores = [(float(score), member) for score, member in pairs(rest)]
     stored = _zset(db, key)
     added = 0
     for given, member in scores:
@@ -279,7 +277,7 @@ def _reply(found: list[tuple[float, bytes]], options: list[bytes]) -> Reply:
 
 def _zrange(db: Keyspace, args: Args) -> Reply:
     key, start, stop, *options = args
-    first, last = integer(start), integer(stop)
+    first, last = int(start), int(stop)
     members = _zset(db, key).ranked()
     found = members[bounds(first, last, len(members))]
     return _reply(found, [option.upper() for option in options])
@@ -292,7 +290,7 @@ def _zrangebyscore(db: Keyspace, args: Args) -> Reply:
     options = [option.upper() for option in rest]
     if options[-3:-1] == [b"LIMIT", b"0"]:
         *options, _, _, count = options
-        found = found[: integer(count)]
+        found = found[: int(count)]
     return _reply(found, options)
 
 

@@ -10,7 +10,6 @@ It follows Redis 7.0:
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
@@ -19,12 +18,6 @@ if TYPE_CHECKING:
 
 class ModelError(Exception):
     """An error reply, with the server's own text, such as ``WRONGTYPE Operation against ...``."""
-
-
-class Status(bytes):
-    """A status reply such as ``OK``: bytes to a client, ``{ok=...}`` to a script."""
-
-    __slots__ = ()
 
 
 class Hash(dict[bytes, bytes]):
@@ -48,14 +41,7 @@ Value: TypeAlias = "bytes | Hash | List | ZSet"
 Args: TypeAlias = "Sequence[bytes]"
 V = TypeVar("V", bytes, Hash, List, ZSet)
 
-OK = Status(b"OK")
-TYPE_NAMES: dict[type, str] = {bytes: "string", Hash: "hash", List: "list", ZSet: "zset"}
-
-_MOST = 2**63 - 1
-_INTEGER = re.compile(rb"0|-?[1-9][0-9]*")
-_FLOAT = re.compile(
-    rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?inf(inity)?", re.IGNORECASE
-)
+OK = b"OK"
 
 
 class Entry:
@@ -146,28 +132,6 @@ class Keyspace:
             entry = self.entry(key)
             if entry is not None:
                 yield key, entry
-
-
-def integer(text: bytes) -> int:
-    """Return the integer in *text*, which the server takes in its canonical form only.
-
-    Raises:
-        ModelError: It is none, or has more than 64 bits.
-    """
-    if _INTEGER.fullmatch(text) and -_MOST - 1 <= int(text) <= _MOST:
-        return int(text)
-    raise ModelError("ERR value is not an integer or out of range")
-
-
-def number(text: bytes) -> float:
-    """Return the floating point number in *text*.
-
-    Raises:
-        ModelError: It is none.
-    """
-    if _FLOAT.fullmatch(text):
-        return float(text)
-    raise ModelError("ERR value is not a valid float")
 
 
 def format_score(score: float) -> bytes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, NewType, Protocol
 
-from tests.support.model.keyspace import ModelError, Reply, Status
+from tests.support.model.keyspace import ModelError, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -86,17 +86,16 @@ local function run(chunk, count, ...)
   return false, type(result) == 'table' and tostring(result.err) or 'ERR ' .. tostring(result)
 end
 
--- What a reply is made of: the fields that mark errors and statuses, the items up to the first nil.
+-- What a reply is made of: the field that marks an error, the items up to the first nil, and how many.
 local function open(reply)
   local count = 0
   while rawget(reply, count + 1) ~= nil do count = count + 1 end
-  return rawget(reply, 'err'), rawget(reply, 'ok'), unpack(reply, 1, count)
+  return rawget(reply, 'err'), count, unpack(reply, 1, count)
 end
 
 local function failure(text) return {err = text} end
-local function status(text) return {ok = text} end
 
-return compile, run, open, failure, status
+return compile, run, open, failure
 """
 
 
@@ -124,7 +123,6 @@ class LuaSandbox:
         self._run: Callable[..., tuple[bool, Any]] = functions[1]
         self._open: Callable[[object], Sequence[object]] = functions[2]
         self._failure: Callable[[bytes], object] = functions[3]
-        self._status: Callable[[bytes], object] = functions[4]
 
     def compile(self, text: bytes) -> Chunk:
         """Compile a script.
@@ -169,8 +167,6 @@ class LuaSandbox:
             return reply
         if reply is None:
             return False
-        if isinstance(reply, Status):
-            return self._status(bytes(reply))
         if isinstance(reply, list):
             return self._lua.table(*map(self._to_lua, reply))
         return reply
@@ -182,9 +178,7 @@ class LuaSandbox:
             return 1 if value else None
         if isinstance(value, float):
             return int(value)
-        failure, status, *items = self._open(value)
+        failure, _, *items = self._open(value)
         if isinstance(failure, bytes):
             return ModelError(failure.decode())
-        if isinstance(status, bytes):
-            return Status(status)
         return [self._from_lua(item) for item in items]

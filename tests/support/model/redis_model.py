@@ -2,7 +2,7 @@
 
 It is the server of the simulator: no sockets, no threads, no time but the one it is given. It
 knows the commands of the library's scripts, answers as Redis 7.0 does, and refuses aloud what it
-does not know. The tests hold it against a real server, script by script.
+does not know.
 
 fakeredis cannot take its place: it has neither a clock of ours nor a hook for the messages of the
 simulated network, an acquire script takes eight times as long, and errors differ from Redis's.
@@ -15,15 +15,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tests.support.model.commands import COMMANDS
 from tests.support.model.keyspace import (
-    TYPE_NAMES,
     Args,
-    Hash,
     Keyspace,
-    List,
     ModelError,
     Reply,
     Value,
-    ZSet,
 )
 from tests.support.model.lua import Chunk, LuaSandbox
 
@@ -37,22 +33,12 @@ class Stored(NamedTuple):
     """A copy of what lives at a key.
 
     Attributes:
-        type: ``string``, ``hash``, ``list`` or ``zset``, as TYPE tells it.
         value: a hash as a dict, a sorted set as a dict of scores.
         ttl: milliseconds until it expires, None when it does not.
     """
 
-    type: str
     value: bytes | dict[bytes, bytes] | list[bytes] | dict[bytes, float]
     ttl: int | None
-
-
-def _no_receivers(channel: bytes, payload: bytes) -> int:
-    return 0
-
-
-def _no_listeners(channel: bytes) -> int:
-    return 0
 
 
 class RedisModel:
@@ -62,8 +48,8 @@ class RedisModel:
         self,
         *,
         now: Callable[[], float],
-        publish: Callable[[bytes, bytes], int] = _no_receivers,
-        listeners: Callable[[bytes], int] = _no_listeners,
+        publish: Callable[[bytes, bytes], int],
+        listeners: Callable[[bytes], int],
     ) -> None:
         """Create an empty server.
 
@@ -103,8 +89,8 @@ class RedisModel:
             args: What it finds in ARGV, all as strings.
 
         Returns:
-            None for nil; int; bytes for strings and statuses; a list, in which an error that a
-            script put there stands as a ModelError.
+            None for nil; int; bytes for strings; a list, in which an error that a script put there
+            stands as a ModelError.
 
         Raises:
             ModelError: The script failed or returned an error.
@@ -124,23 +110,21 @@ class RedisModel:
         self._keyspace = keyspace or Keyspace()
         self._tick()
 
-    def dump(self) -> dict[bytes, Stored]:
-        self._keyspace.now_us = self._now_us()
-        now = self._keyspace.now_ms
-        return {
-            key: Stored(
-                TYPE_NAMES[type(entry.value)],
-                _copy(entry.value),
-                None if entry.expires is None else entry.expires - now,
-            )
-            for key, entry in self._keyspace.items()
-        }
-
     def view(self) -> dict[bytes, Stored]:
-        """Return what `dump` returned when something last changed: the same object until then."""
+        """Return a copy of all that has not expired, as it was when something last changed.
+
+        It is the same object until something changes again.
+        """
         ran, soonest, stored = self._viewed
         if ran != self._ran or self._now() * 1000 >= soonest:
-            stored = self.dump()
+            self._keyspace.now_us = self._now_us()
+            now = self._keyspace.now_ms
+            stored = {
+                key: Stored(
+                    _copy(entry.value), None if entry.expires is None else entry.expires - now
+                )
+                for key, entry in self._keyspace.items()
+            }
             ends = [one.ttl for one in stored.values() if one.ttl is not None]
             soonest = self._keyspace.now_ms + min(ends, default=math.inf)
             self._viewed = self._ran, soonest, stored
@@ -172,8 +156,4 @@ def _encode(arg: str | bytes | int) -> bytes:
 
 
 def _copy(value: Value) -> bytes | dict[bytes, bytes] | list[bytes] | dict[bytes, float]:
-    if isinstance(value, Hash):
-        return dict(value)
-    if isinstance(value, ZSet):
-        return dict(value)
-    return list(value) if isinstance(value, List) else value
+    return value if isinstance(value, bytes) else value.copy()
