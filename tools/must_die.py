@@ -58,7 +58,8 @@ GROUPS = {
        "objects/cancelled_at_each_wait faces/struck_blocks links/link_signals "
        "objects/alone/tasks core/strikes"),
     7: Group("what Python dropped, or a thread or task that ended, keeps its hold",
-       "drivers/unclaimed objects/alone/threads objects/alone/tasks objects/alone/closing "
+       "drivers/unclaimed objects/blocks objects/alone/threads objects/alone/tasks "
+       "objects/alone/closing "
        f"{_HOLDS}"),
     8: Group("entries: one after a loss succeeds, an end takes another's, the last is not sent",
        f"{_OWNERS} {_HOLDS} {_SIM}"),
