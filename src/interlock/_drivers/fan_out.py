@@ -106,9 +106,12 @@ class _Group:
             self.connection = None
             self.pool.take_back(connection)
 
-    def leave(self) -> None:
-        """Wait for replies that nobody has read no longer than for a moment, and in a thread."""
-        self.until, self.left = min(self.until, clock.now() + MOMENT), True
+    def leave(self, seconds: float) -> None:
+        """Wait for replies that nobody has read only for so many *seconds*, and in a thread.
+
+        After that, a thread that still connects sends nothing any more.
+        """
+        self.until, self.left = min(self.until, clock.now() + seconds), True
         connection, self.connection = self.connection, None
         if connection is not None:
             try:
@@ -139,15 +142,17 @@ def ask(questions: Sequence[Question], enough: Enough | None = None) -> list[obj
             return [whole.eval(call, max(seconds, LEAST))]
         except InterlockError as error:
             return [error]
-    groups = _grouped(questions, began, replies)
+    groups, patience = _grouped(questions, began, replies), 0.0
     try:
         for group in groups:
             group.send()
-        if not _read(groups, replies, enough, began):
+        all_came = _read(groups, replies, enough, began)
+        patience = MOMENT
+        if not all_came:
             return replies
-    finally:  # a signal may have come, too
+    finally:  # after a signal there is no patience
         for group in groups:
-            group.leave()
+            group.leave(patience)
     for place, reply in enumerate(replies):
         if isinstance(reply, ServerUnavailableError):  # in a cluster another server may serve it
             whole, call, seconds = questions[place]
