@@ -69,6 +69,7 @@ class Agent:
         self._ids = itertools.count(1)
         self._pending: dict[int, Future[Answer]] = {}
         self._guard = threading.Lock()
+        self._reads = True
         self._process: subprocess.Popen[str]
         self._reader: threading.Thread
 
@@ -112,6 +113,8 @@ class Agent:
             self._pending[number] = future
             try:
                 print(line, file=self._process.stdin, flush=True)
+                if not self._reads:  # it is dead, though a process that just starts has its pipe
+                    raise BrokenPipeError
             except (BrokenPipeError, ValueError):  # it is dead: `_read` has seen it, or will
                 self._pending.pop(number, None)
                 future.set_exception(AgentDiedError(self._ended))
@@ -167,6 +170,7 @@ class Agent:
                     self._ended = f"{self} wrote {line[:200]!r}, which is no answer"
                     break
         with self._guard:
+            self._reads = False
             orphans, self._pending = list(self._pending.values()), {}
         for future in orphans:
             future.set_exception(AgentDiedError(self._ended))
