@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
+import pytest
 from tests.support.listening import listening
 from tests.support.servers import wait_until
 
@@ -24,7 +25,6 @@ from interlock._links.pool import Pool
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pytest
     import redis
 
     from interlock._links.dialled import Dialled
@@ -140,6 +140,31 @@ class Slow(Endpoint):
         self.connecting.set()
         assert self.let_through.wait(LIMIT)
         return super().connect(timeout, for_loop=for_loop)
+
+
+def test_an_interrupted_call_of_many_while_its_thread_connects() -> None:
+    """It is not sent after the release by a thread that just connected."""
+
+    def interrupted(*_: object) -> float:
+        raise KeyboardInterrupt
+
+    with answering(0.0) as (prompt, _), socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(LIMIT)
+        endpoint: Any = Slow.from_url(f"redis://127.0.0.1:{server.getsockname()[1]}")
+        endpoint.connecting, endpoint.let_through = threading.Event(), threading.Event()
+        slow = Pool(endpoint)
+        calls = [(pool, Eval(ONE, ("key",), ()), LIMIT) for pool in (prompt, slow)]
+        with pytest.raises(KeyboardInterrupt):
+            fan_out.ask(calls, interrupted)
+        assert endpoint.connecting.wait(LIMIT)
+        endpoint.let_through.set()
+        there, _ = server.accept()
+        with there:
+            pool = slow.serving(calls[1][1])
+            wait_until(lambda: len(pool._idle) == 1, LIMIT, "the thread has given it back")
+            slow.close(0)
+            there.settimeout(LIMIT)
+            assert not there.recv(1 << 16)
 
 
 async def test_tasks_that_go_while_their_threads_connect() -> None:
