@@ -57,13 +57,12 @@ class Pipeline(asyncio.BufferedProtocol):
 
     Attributes:
         dead: True when nothing can be sent any more.
-        served: True when a command was executed.
     """
 
     def __init__(self, endpoint: Endpoint, timeout: float) -> None:
         self._endpoint = endpoint
         self.where = endpoint.where
-        self.dead = self._ended = self.served = False
+        self.dead = self._ended = False
         self._why = ""
         # What is received, and its first bytes, which are 0 unless a Ctrl-C came before all was
         # taken. Eight, because the middle of a reply or TLS record may begin with a few zeros.
@@ -274,8 +273,9 @@ class Pipeline(asyncio.BufferedProtocol):
                 del slots[0]  # last: if a Ctrl-C strikes before, its waiter is told, too
             if self._replies.wrong:
                 self._die(f"it answered nonsense: {self._replies.wrong}")
-            if not self.served and any(not isinstance(reply, ReplyError) for reply in replies):
-                self.served = self._endpoint.served = True
+            served = self._endpoint.served
+            if not served and any(not isinstance(reply, ReplyError) for reply in replies):
+                self._endpoint.served = True
         except IndexError as error:
             # It came before any question.
             full = error_code(safe(data.decode(errors="replace"))) == FULL
