@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from interlock._core.locks.errors import lost_error
 from interlock._core.model.effects import GRACE, NEVER, Eval, Op, R, Step
-from interlock._core.model.forms import HOLE, Form
+from interlock._core.model.forms import HOLE, Form, Forms
 from interlock._core.model.hold import ENDED, FIRST, KEPT, LEAST, LOST, OPEN, SLACK, Hold
 from interlock._core.model.names import (
     GRANT,
@@ -114,7 +114,7 @@ class Lock:
             self.renewed_with = self.place
         self.token_source: str | None = None
         self._lasts = session.options.lease
-        self._forms: dict[tuple[object, ...], Form] = {}
+        self._forms = Forms()
         self._enter = self._entering(session.options.lease, 1) if self.enters else None
         self.leave: Form | None = None
 
@@ -160,7 +160,7 @@ class Lock:
         if depth == 1 and hold.renewed and self._enter is not None:
             return self._enter.of(hold)
         which = "enter", lease, depth
-        form = self._forms.get(which) or self._keep(which, self._entering(lease, depth))
+        form = self._forms.get(which) or self._forms.keep(which, self._entering(lease, depth))
         return form.of(hold)
 
     def ask(self, hold: Hold) -> Eval[Any]:
@@ -168,7 +168,7 @@ class Lock:
         place = hold.place
         deaf = "?" if place is not None and place.line.deaf else ""
         which = "ask", hold.lease, deaf
-        form = self._forms.get(which) or self._keep(which, self._asking(hold.lease, deaf))
+        form = self._forms.get(which) or self._forms.keep(which, self._asking(hold.lease, deaf))
         call = form.of(hold)
         if place is not None and place.came and not place.refused:
             # It names its place, which it may have lost only because nobody listened for a moment.
@@ -186,20 +186,13 @@ class Lock:
             return leave.of(hold)
         which = "leave", depth
         how = "" if depth else "1"
-        form = self._forms.get(which) or self._keep(which, self._leaving(depth, how))
+        form = self._forms.get(which) or self._forms.keep(which, self._leaving(depth, how))
         return form.of(hold)
 
     def give(self, holder: str, successor: str, lease: float) -> Eval[bool]:
         """Return the script by which *successor* takes the place of *holder*."""
         keys, args = (self.key, *self.queue_keys), (holder, successor, milliseconds(lease))
         return Eval(scripts.GIVE, keys, args, spare_keys=len(keys) - 1)
-
-    def _keep(self, which: tuple[object, ...], form: Form) -> Form:
-        """Keep *form*, which was made just now, with a few others."""
-        if len(self._forms) >= MOST_FORMS:
-            self._forms.clear()
-        self._forms[which] = form
-        return form
 
     def forced(self, holder: str) -> Eval[Any]:
         """Return the release of *holder* for another client, whose own waiters get a message too."""
@@ -307,7 +300,7 @@ class Lock:
             keys = tuple([hold.lock.key for hold in group])
             return Eval(scripts.RENEW, keys, (milliseconds(lease), *holders))
         which = "renew", lease
-        form = self._forms.get(which) or self._keep(which, self._renewing(lease))
+        form = self._forms.get(which) or self._forms.keep(which, self._renewing(lease))
         return form.of(group[0])
 
     def _renewing(self, lease: float) -> Form:
@@ -383,8 +376,6 @@ class Lock:
 
 PROMPT = 0.5
 """Seconds that an error about a holder waits for the answer who that is."""
-MOST_FORMS = 8
-"""Forms that a lock keeps, at most, beside those of the usual commands."""
 
 
 def note_entered(hold: Hold) -> None:

@@ -77,7 +77,7 @@ class FairLock(Lock):
         which = "turn", lease, waits
         if (form := self._forms.get(which)) is None:
             args = (milliseconds(lease), HOLE, waits, self._silence, self.channel)
-            form = self._keep(which, self._form(FAIR_ASK, *args))
+            form = self._forms.keep(which, self._form(FAIR_ASK, *args))
         return form
 
     def _leaving(self, depth: int, how: str) -> Form:

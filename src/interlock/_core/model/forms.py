@@ -24,6 +24,9 @@ It is no valid text, so nothing of a user's is taken for it.
 MORE = "\ud801"
 """Stands for what else differs from call to call, in the forms of some kinds."""
 
+MOST = 8
+"""Forms that one lock or counter keeps, at most: callers may give it many leases or numbers."""
+
 
 class Form:
     """The calls of *script* that differ only in their hold.
@@ -63,6 +66,19 @@ class Form:
         call.script, call.form, call.hold = self.script, self, hold
         call.packed = f"{self.head}{hold.packed}{self.tail}".encode()
         return call  # type: ignore[no-any-return]
+
+
+class Forms(dict[tuple[object, ...], Form]):
+    """The forms of one lock or counter, by what they do and their numbers; only a few are kept."""
+
+    __slots__ = ()
+
+    def keep(self, which: tuple[object, ...], form: Form) -> Form:
+        """Keep *form*, which was made just now, with a few others."""
+        if len(self) >= MOST:
+            self.clear()
+        self[which] = form
+        return form
 
 
 class Made:

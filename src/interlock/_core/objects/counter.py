@@ -25,7 +25,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from interlock._core.model.effects import NEVER, Eval, Op, R, Step
-from interlock._core.model.forms import HOLE, MORE, Form, Spliced
+from interlock._core.model.forms import HOLE, MORE, Form, Forms, Spliced
 from interlock._core.model.hold import ENDED, Hold
 from interlock._core.model.names import draw, new_request, packed_text
 from interlock._core.queue.places import Line, nobody
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from interlock._core.upkeep.session import Session
 
 
-MOST_FORMS = 8
-"""Forms that a counter keeps, at most."""
 REMEMBERED = 10_000
 """Numbers that a client remembers, at most."""
 
@@ -160,7 +158,7 @@ class Counter:
         late = 2 * (2 * session.options.command_timeout + self._span)
         self.ttl = milliseconds(late)
         self._free: deque[tuple[str, str]] = deque()
-        self._forms: dict[tuple[object, ...], Form] = {}
+        self._forms = Forms()
         self.check()
 
     def checked(self, number: object) -> int:
@@ -253,12 +251,10 @@ class Counter:
         """Return what calls send to do *how*; made once."""
         form = self._forms.get((how, *n))
         if form is None:
-            if len(self._forms) >= MOST_FORMS:
-                self._forms.clear()
             keys = (self.key, MORE, *self.beside)
             args = (HOLE, self.ttl, how, *n, self.idle, self.channel, *self._more())
             spare = 0 if how in self.whole else self.spare
-            form = self._forms[how, *n] = _Form(self.script(how), keys, args, spare)
+            form = self._forms.keep((how, *n), _Form(self.script(how), keys, args, spare))
         return form
 
     def down(self, call: Call, depth: int) -> Eval[Any]:

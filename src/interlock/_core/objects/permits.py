@@ -143,7 +143,7 @@ class Permits(Lock):
     def call(self, hold: Hold, lease: float, depth: int) -> Eval[Any]:
         """Return the script by which *hold* gets permits, unless somebody waits."""
         del depth
-        form = self._forms.get((lease,)) or self._keep((lease,), self._trying(lease))
+        form = self._forms.get((lease,)) or self._forms.keep((lease,), self._trying(lease))
         return form.of(hold)
 
     def _trying(self, lease: float) -> Form:
